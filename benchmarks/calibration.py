@@ -23,7 +23,8 @@ def both(data):
 
 def losses_of_rows(table):
     """Return minus the log loss of every row (n,)."""
-    return np.log(np.maximum(table.proba[np.arange(table.n_rows), table.labels].astype(float), 1e-12))
+    rows = table.head
+    return np.log(np.maximum(rows.proba[np.arange(rows.n_rows), rows.labels].astype(float), 1e-12))
 
 
 def real_tables(tables):
@@ -67,7 +68,7 @@ def floors(tables):
             with fixed(scaling.FLOOR):
                 lowest = fit(half, kind)
             made = [other, other.calibrated(lowest), other.calibrated(fit(half, kind))]
-            raw, low, fitted = (float((table.proba.argmax(axis=1) == table.labels).mean()) for table in made)
+            raw, low, fitted = (float((table.head.proba.argmax(axis=1) == table.head.labels).mean()) for table in made)
             rows.append([*(log_loss(table) for table in made[1:]), low, fitted])
             sentence = (
                 f"{data.stem}, {kind}: {raw:.4f} raw, {low:.4f} with the lowest floor, {fitted:.4f} with the fitted one"

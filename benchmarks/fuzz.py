@@ -261,7 +261,7 @@ def compiled(seed):
     answers = []
     for form in (contextlib.nullcontext, by_numpy):
         with form(), np.errstate(invalid="ignore"):
-            answers.append([rule.predict_index(P).tolist(), make_table(P).hashes.tolist()])
+            answers.append([rule.predict_index(P).tolist(), make_table(P).head.hashes.tolist()])
             try:
                 answers[-1].append(rule.predict_index(bad).tolist())
             except ValueError as error:

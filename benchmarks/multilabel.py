@@ -16,9 +16,9 @@ from benchmarks.timing import SEED
 from confmax.confusion import Gains
 from confmax.kernels.blocks import on_threads
 from confmax.tables.array.kind import ARRAYS
-from confmax.tables.array.labels import LabelsOracle
 from confmax.tables.decisions import decisions_of
-from confmax.tables.table import MemoryTable
+from confmax.tables.part import Part
+from confmax.tables.table import Table
 
 # tables, decisions, and what a pass may cost of one with NumPy
 PASSES = [
@@ -35,7 +35,7 @@ def table(n, L, decisions):
     rng = np.random.default_rng([SEED, n, L])
     P = rng.random((n, L), dtype=np.float32) ** 4
     Y = (rng.random((n, L), dtype=np.float32) < P).astype(np.uint8)
-    return MemoryTable(ARRAYS, P, labels=Y, weight=None, classes=tuple(range(L)), decisions=decisions_of(decisions))
+    return Part(ARRAYS, P, labels=Y, weight=None, classes=tuple(range(L)), decisions=decisions_of(decisions))
 
 
 def any_by_numpy(S, P, a, b):
@@ -58,7 +58,7 @@ def measured(size, decisions, repeats):
     rng = np.random.default_rng(SEED)
     a, b = 1.0 + rng.random(size[1]), -0.5 * rng.random(size[1])
     gains = Gains.reduced(a, b)
-    model, labels = LabelsOracle(data, 1.0), LabelsOracle(data, 0.0)
+    model, labels = Table.of(data).oracle(1.0), Table.of(data).oracle(0.0)
     by_numpy = any_by_numpy if decisions == "any" else partial(best_by_numpy, decisions)
 
     def alone():

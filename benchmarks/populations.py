@@ -95,7 +95,7 @@ ATOM_METRICS, CELL_METRICS = ("g_mean", "macro_f1"), ("g_mean", "macro_f1", "min
 def optimum(population, metric, *, randomized=True):
     """Return the largest value of any rule on the population: certified, or the best value that many passes find."""
     table, settings = population.table(), {"randomized": randomized, "max_passes": 1000}
-    return confmax.maximize(metric, table.proba, sample_weight=table.weight, **settings).value
+    return confmax.maximize(metric, table.head.proba, sample_weight=table.head.weight, **settings).value
 
 
 def regret(population, best, metric, fitted):

@@ -21,7 +21,7 @@ from confmax.shift.priors import UNLIKE, shift_of
 from confmax.shift.source import Source, source_of
 from confmax.solution.adapted import for_shares
 from confmax.solution.tuning import value_on_labels
-from confmax.tables import make_table
+from confmax.tables import Table, make_table
 
 SIZES = (200, 1000, 5000)
 METRICS = ("macro_f1", "cohen_kappa", "accuracy")
@@ -146,15 +146,15 @@ def estimates(folder, draws=2):
                     }[protocol]
                     for q in shifts:
                         rows = drawn(case, q, n, rng)
-                        part = table.take(rows)
+                        part = Table.of(table.head.take(rows))
                         shift = shift_of(part, held, np.zeros(case.K), None)
                         alone = most_likely(Likelihood.of(part, pi))
                         passes.append(alone.n_passes)
                         gaps.append(max(alone.gap, shift.gap))
                         each = (
                             shift.raw_priors,
-                            by_em(part.proba, pi)[0],
-                            by_em(part.proba, case.tuning_shares)[0],
+                            by_em(part.head.proba, pi)[0],
+                            by_em(part.head.proba, case.tuning_shares)[0],
                             pi,
                             shift.priors,
                         )
@@ -178,14 +178,14 @@ def splits(case, held, table, draws, rng):
 
     The calibration stays that of the tuning rows of the case.
     """
-    P = np.concatenate([held.rows.proba, table.proba]).astype(np.float64)
+    P = np.concatenate([held.rows.head.proba, table.head.proba]).astype(np.float64)
     labels = np.concatenate([case.y, case.z])
-    whole = make_table(P / P.sum(axis=1, keepdims=True), labels, None, held.classes)
+    whole = make_table(P / P.sum(axis=1, keepdims=True), labels, None, held.classes).head
     for _ in range(draws):
         tuning, new = np.split(rng.permutation(len(P)), [len(case.y)])
-        rows = whole.take(tuning)
+        rows = Table.of(whole.take(tuning))
         shares = SourceShares(tuple(rows.mean_probability()), float(len(tuning)))
-        yield Source(held.classes, None, shares, rows), whole.take(new), case._replace(z=labels[new])
+        yield Source(held.classes, None, shares, rows), Table.of(whole.take(new)), case._replace(z=labels[new])
 
 
 def _alarms(case, held, table, draws, rng):
@@ -211,7 +211,7 @@ def _inside(case, held, table, draws, rng):
             most = min(counts[case.free] / q[case.free])
             rows = drawn(part, q, max(min(1000, int(0.85 * most)), 1), rng, fresh=True)
             if len(rows) >= 40:
-                month = new.take(rows)
+                month = Table.of(new.head.take(rows))
                 ends = [
                     shift_of(month, one, np.zeros(case.K), None).interval(0.9)
                     for one in (against._replace(rows=None), against)
@@ -345,8 +345,10 @@ def speed(quick=False):
 
         repeats = 20 if n < 10_000 else 3
         time, found = min((seconds_of(ours) for _ in range(repeats)), key=lambda pair: pair[0])
-        numpy = min(seconds_of(lambda P=table.proba, w=weight: (P * w).argmax(axis=1))[0] for _ in range(repeats))
-        em, (_, passes) = min((seconds_of(partial(by_em, table.proba, pi)) for _ in range(2)), key=lambda pair: pair[0])
+        numpy = min(seconds_of(lambda P=table.head.proba, w=weight: (P * w).argmax(axis=1))[0] for _ in range(repeats))
+        em, (_, passes) = min(
+            (seconds_of(partial(by_em, table.head.proba, pi)) for _ in range(2)), key=lambda pair: pair[0]
+        )
         rows.append([f"{n:,} x {K}", found.n_passes, f"{found.gap:.1g}", f"{1e3 * time:.2f}", f"{time / numpy:.1f}",
                      f"{1e3 * em:.1f}", passes])  # fmt: skip
     heads = ["table", "passes", "gap", "ms", "over a NumPy pass", "EM to the same gap, ms", "EM's passes"]

@@ -195,7 +195,7 @@ def largest(scores, k):
 
 def separate(Q, Z):
     """Return what thresholds decide that are best for the F1 of each label on the other folds."""
-    fold = label_folds_to_judge(labels_table(ANY, Q, Z, None, None), 5, 0)
+    fold = label_folds_to_judge(labels_table(ANY, Q, Z, None, None).head, 5, 0)
     above = np.zeros(Q.shape, dtype=bool)
     for k in range(5):
         there, here = fold != k, fold == k

@@ -8,6 +8,15 @@ import pytest
 from confmax import kernels
 from confmax.kernels import blocks
 from confmax.tables.partitioned import table
+from confmax.tables.partitioned.checking import CheckedSource
+
+# whose tables are small, and are read in parts all the same
+PARTS = {
+    *("test_confidence", "test_dask", "test_groups_in_parts", "test_label_lines", "test_labels_in_parts"),
+    *("test_limits_everywhere", "test_odd_sources", "test_open_table", "test_parts", "test_score_parts", "test_shift"),
+    *("test_sources_alike", "test_spark", "test_spark_connect", "test_streams", "test_wide_files", "test_remote_files"),
+    *("test_further_decisions", "test_model_bound", "test_row_prices"),
+}
 
 # Spark's programs are short here: Java's optimising compiler takes about half of their processor time
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -38,6 +47,21 @@ def form(request, monkeypatch):
         monkeypatch.setattr(kernels, "native", None)
     elif kernels.native is None:
         pytest.skip("there is no compiled module")
+
+
+@pytest.fixture(autouse=True)
+def _parts_stay_apart(request):
+    """Small tables of one class are not brought into memory where a module tests what is done with parts."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.module.__name__.rpartition(".")[2] in PARTS and "gathers" not in request.fixturenames:
+            fits = CheckedSource.fits.fget
+            patch.setattr(CheckedSource, "fits", property(lambda source: source.decisions.several and fits(source)))
+        yield
+
+
+@pytest.fixture
+def gathers():
+    """Small tables in parts are brought into memory, as everywhere."""
 
 
 @pytest.fixture

@@ -1,13 +1,14 @@
 """A kind of table in one file: shares of 128 draws, stored as bytes and widened a few rows at a time."""
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy as np
 
-from confmax.confusion import Confusion
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.memory import MemoryKind
-from confmax.tables.table import Checked
+from confmax.tables.storage import Checked
 
 DRAWS, ROWS = 128, 100
 
@@ -78,30 +79,16 @@ class CountRows(MemoryKind):
     def decide(self, proba, gains):
         return np.concatenate([ARRAYS.decide(part, gains) for _, part in proba.blocks()], axis=1)
 
-    def oracle(self, table, model_share):
-        return CountOracle(table, model_share)
-
-
-class CountOracle:
-    """Scans some rows at a time."""
-
-    def __init__(self, table, model_share):
-        self.table, self.model_share, self.exact = table, model_share, model_share == 1.0
-        self.rows = model_share * table.mean_probability()
-        if not self.exact:
-            self.rows = self.rows + (1.0 - model_share) * table.label_weight()
-
-    def maximize(self, gains, *, matrix=False):
-        labels, weight, n = self.table.labels, self.table.weight, self.table.n_rows
-        whole = []
-        for low, part in self.table.proba.blocks():
+    def scan(self, part, gains, share, *, matrix, by):
+        """Scan some rows at a time."""
+        assert by is part
+        labels, weight = part.labels, part.weight
+        found = []
+        for low, proba in part.proba.blocks():
             rows = slice(low, low + ROWS)
-            piece = self.table.with_rows(
-                part, None if labels is None else labels[rows], None if weight is None else weight[rows]
-            ).held_as(ARRAYS, part)
-            share = piece.weight_total / self.table.weight_total
-            found = ARRAYS.oracle(piece, self.model_share).maximize(gains, matrix=matrix)
-            whole.append([share * found.diagonal, share * found.columns, share * (found.matrix if matrix else 0.0)])
-        assert sum(len(part) for _, part in self.table.proba.blocks()) == n
-        diagonal, columns, full = (sum(parts) for parts in zip(*whole, strict=True))
-        return Confusion(self.rows, diagonal, columns, full if matrix else None)
+            piece = part.with_rows(
+                proba, None if labels is None else labels[rows], None if weight is None else weight[rows]
+            ).held_as(ARRAYS, proba)
+            found.append(ARRAYS.scan(piece, gains, share, matrix=matrix, by=piece))
+        assert sum(len(proba) for _, proba in part.proba.blocks()) == part.n_rows
+        return reduce(add, found)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from confmax.confusion import Gains
-from confmax.tables.partitioned.parts import Part
+from confmax.tables.partitioned.parts import RawPart
 
 GAINS = {
     "weights": lambda K, rng: Gains.reduced(rng.random((2, K)) + 0.5),
@@ -56,7 +56,7 @@ def cut(P, y=None, weight=None, *, at, names=None, group=None):
     parts = []
     for k, (low, high) in enumerate(itertools.pairwise(edges)):
         labels, weights, groups = (None if each is None else each[low:high] for each in (y, weight, group))
-        parts.append(Part(P[low:high], labels, weights, f"part {k}", groups))
+        parts.append(RawPart(P[low:high], labels, weights, f"part {k}", groups))
     return ListSource(tuple(parts), P.shape[1], y is not None, names, has_groups=group is not None)
 
 

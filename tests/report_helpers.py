@@ -1,7 +1,5 @@
 """Tables and evidence for tests of reports."""
 
-from dataclasses import replace
-
 import numpy as np
 
 import confmax
@@ -31,13 +29,13 @@ def judge(
     chosen = solution.metric if metric is None else resolve(metric)
     table = make_table(P, y, weight, classes or own.class_names[: own.n_classes])
     if group is not None:
-        table = replace(table, groups=Groups.of(group, len(P)))
-    return shown(evidence_of(table, chosen, own, solution), second, replicates, **more)
+        table = table.with_groups(Groups.of(group, len(P)))
+    return shown(evidence_of(table.head, chosen, own, solution), second, replicates, **more)
 
 
 def cross_fit(metric, P, y, *, folds=5, second="accuracy", weight=None, replicates=199, **settings):
     """Return figures of rules tuned without each fold."""
-    table = make_table(P, y, weight)
+    table = make_table(P, y, weight).head
 
     def tune(kept, kind):
         own = None if weight is None else table.weight[kept]

@@ -175,7 +175,7 @@ def test_a_class_of_another_fold_is_not_absent():
     y[-3:] = ABSENT
     fold = np.arange(N) >= N - 3
     plan = confmax.solution.plan.Plan.checked("g_mean")
-    table = confmax.oracle.make_table(P, y, None, range(4)).in_memory()
+    table = confmax.oracle.make_table(P, y, None, range(4))
     solution = confmax.solution.tuning.on_some_rows(plan, table)(~fold, {})
     assert solution.plan.absent == ()
 

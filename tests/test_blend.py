@@ -39,7 +39,7 @@ def test_the_variance_is_that_of_the_difference(K, levels):
     weight = rng.random(600) + 0.5
     squares, variances = [], []
     for _ in range(400):
-        D, V = _differences(make_table(P, labels_drawn(P, rng), weight, range(K)), levels=levels)
+        D, V = _differences(make_table(P, labels_drawn(P, rng), weight, range(K)).head, levels=levels)
         squares.append(D**2)
         variances.append(V)
     np.testing.assert_allclose(np.mean(squares, axis=0), np.mean(variances, axis=0), rtol=0.25)
@@ -62,7 +62,7 @@ def test_a_group_that_contradicts_the_model_is_not_believed():
     group = rng.integers(0, 3, 1500)
     y = (rng.random(1500) < np.where(group == 2, p / 2, p)).astype(int)
     table = make_table(np.c_[1 - p, p], y)
-    shares = shares_of_groups(replace(table, groups=Groups.of(group, 1500)))
+    shares = shares_of_groups(table.with_groups(Groups.of(group, 1500)))
     assert shares[:2].min() > 0.4
     assert shares[2] < 0.1
 
@@ -70,12 +70,12 @@ def test_a_group_that_contradicts_the_model_is_not_believed():
 def test_a_sample_speaks_for_all_rows(monkeypatch):
     """The bias is measured on a tenth of the rows, the variance is that of all of them."""
     table = next(tables(20_000, 3, 1.3, [0]))
-    tenth = make_table(table.proba[::10], table.labels[::10], None, range(3))
+    tenth = make_table(table.head.proba[::10], table.head.labels[::10], None, range(3))
     assert model_share(tenth) > 3 * model_share(table)
     assert model_share(tenth, 0.1) == pytest.approx(model_share(table), abs=0.05)
     monkeypatch.setattr(families, "CHOICE_CELLS", 6000)
     honest = held_out(table, choose(table, "temperature"))
-    assert honest.n_rows == honest.raw.n_rows
+    assert honest.n_rows == honest.head.raw.n_rows
     assert 1800 < honest.n_rows < 2200
 
 
@@ -103,10 +103,10 @@ def test_held_out_rows_are_calibrated_without_themselves():
         moved, same_fold = held_out(moved, found), families.labelled(moved, 0).folds()
         mine = fold == k
         if (same_fold[mine] == k).all() and (same_fold[~mine] == fold[~mine]).all():
-            np.testing.assert_allclose(moved.proba[mine], honest.proba[mine], rtol=1e-6)
-        assert not np.allclose(honest.proba, table.calibrated(found.calibrator).proba, rtol=1e-6)
+            np.testing.assert_allclose(moved.head.proba[mine], honest.head.proba[mine], rtol=1e-6)
+        assert not np.allclose(honest.head.proba, table.calibrated(found.calibrator).head.proba, rtol=1e-6)
         # ... and are near what all rows together give
-        assert np.abs(honest.proba - table.calibrated(found.calibrator).proba).max() < 0.15
+        assert np.abs(honest.head.proba - table.calibrated(found.calibrator).head.proba).max() < 0.15
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_the_value_is_that_of_the_average_confusion(name, kind):
     assert (solution.gap is None) == (share < 1)
     decisions = solution.rule.predict(P)
     table = make_table(P, y)
-    truth = P if solution.calibration is None else table.calibrated(solution.calibration.calibrator).proba
+    truth = P if solution.calibration is None else table.calibrated(solution.calibration.calibrator).head.proba
     C = [confusion_of(each / 250, decisions, 3) for each in (truth, np.eye(3)[y])]
     metric = metrics.get(name)
     assert solution.value == pytest.approx(metric.value(share * C[0] + (1 - share) * C[1]), abs=1e-9)

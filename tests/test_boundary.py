@@ -16,7 +16,7 @@ from tests.helpers import labels_drawn
 ROOT = Path(confmax.__file__).parent
 QUESTIONS = {"is_tensor", "is_sparse", "is_dask", "is_spark", "is_source", "on_host", "kind_for", "recognises"}
 CLASSES = {
-    "Table", "ArrayTable", "SparseTable", "TorchTable", "PartedTable", "MemoryTable", "PartitionedTable", "Storage",
+    "Table", "ArrayTable", "SparseTable", "TorchTable", "PartedTable", "Part", "PartitionedTable", "Storage",
     "Kind", "MemoryKind", "Arrays", "Tensors", "SparseRows", "Tensor", "csr_array", "csr_matrix", "spmatrix", "sparray",
     "FileSource", "DaskSource", "SparkSource",
 }  # fmt: skip
@@ -136,4 +136,4 @@ def test_values_may_be_converted():
 
 def test_the_latest_kind_is_tried_first():
     register("lists", lambda values: isinstance(values, list), lambda: Converted(lambda rows: np.array(rows)[::-1]))
-    assert make_table([[0.75, 0.25], [0.5, 0.5]]).proba.tolist() == [[0.5, 0.5], [0.75, 0.25]]
+    assert make_table([[0.75, 0.25], [0.5, 0.5]]).head.proba.tolist() == [[0.5, 0.5], [0.75, 0.25]]

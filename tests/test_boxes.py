@@ -82,8 +82,8 @@ def test_the_bound_leaves_out_nothing_better(name, kind):
     bound = Objective.of(metric, oracle.rows, K).most
     left_out = 0
     for j in range(K):
-        gain = working_gain(Gains.reduced(rng.uniform(0.5, 2.0, K), rng.uniform(-0.1, 0.1, K)), table.proba.dtype)
-        scored = Scored.of(oracle, table, gain)
+        gain = working_gain(Gains.reduced(rng.uniform(0.5, 2.0, K), rng.uniform(-0.1, 0.1, K)), table.head.proba.dtype)
+        scored = Scored.of(oracle, table.head, gain)
         every = next(all_breakpoints(metric, scored, [Coordinate(kind, j)]), None)
         above = float(np.quantile(every.values, 0.95))
         some = next(all_breakpoints(metric, scored, [Coordinate(kind, j)], bound, above), None)

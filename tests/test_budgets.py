@@ -12,7 +12,6 @@ from confmax.confusion import Confusion, Gains
 from confmax.metrics import labels as label_metrics
 from confmax.optimize.mixture import Mixture, constant_rules
 from confmax.oracle import make_oracle
-from confmax.tables.array.labels import LabelsOracle
 from confmax.tables.decisions import ANY, decisions_of
 from confmax.tables.several import labels_table
 
@@ -276,7 +275,7 @@ def test_bad_input_is_refused_in_a_sentence(change, sentence):
 def test_constant_rules_are_what_their_gains_decide(k):
     decisions = decisions_of(k)
     P, _ = drawn()
-    oracle = LabelsOracle(labels_table(decisions, P), 1.0)
+    oracle = labels_table(decisions, P).oracle(1.0)
     gains, known = constant_rules(oracle.rows, 3, matrix=False, decisions=decisions)
     answers = oracle.maximize(gains)
     np.testing.assert_allclose(known.diagonal, answers.diagonal, atol=1e-15)

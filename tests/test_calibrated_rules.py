@@ -285,9 +285,9 @@ def test_never_below_the_plain_rules_on_raw_probabilities(name, mode):
 def test_tables_are_calibrated_from_the_raw_rows():
     table = make_table(P, Y)
     twice = table.calibrated(VECTOR).calibrated(Temperature(2.0))
-    np.testing.assert_array_equal(twice.proba, Temperature(2.0).transform(P))
-    assert twice.raw is table
-    assert twice.calibrated(None) is table
+    np.testing.assert_array_equal(twice.head.proba, Temperature(2.0).transform(P))
+    assert twice.head.raw is table.head
+    assert twice.calibrated(None).head is table.head
 
 
 def test_all_rows_are_calibrated_once(monkeypatch):
@@ -303,5 +303,5 @@ def test_all_rows_are_calibrated_once(monkeypatch):
     table = make_table(rows, y)
     with calibrating_once(table):
         one, again = (table.calibrated(found.rule.calibrator) for _ in range(2))
-        assert one.proba is again.proba and one.raw is table
-    assert table.calibrated(found.rule.calibrator).proba is not one.proba
+        assert one.head.proba is again.head.proba and one.head.raw is table.head
+    assert table.calibrated(found.rule.calibrator).head.proba is not one.head.proba

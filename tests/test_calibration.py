@@ -277,7 +277,7 @@ def test_odd_tables_stay_finite(proba, labels, dtype):
     for kind in ("temperature", "vector", "matrix"):
         found = fit(table, kind)
         assert finite(found)
-        Q = found.transform(table.proba)
+        Q = found.transform(table.head.proba)
         assert np.isfinite(Q).all() and np.abs(Q.sum(1) - 1).max() < 1e-5
         assert found.is_monotone
     assert choose(table).kind in ("none", "temperature", "vector", "matrix")
@@ -463,7 +463,7 @@ def test_a_sample_has_small_classes_whole_and_classes_of_their_weight():
     np.testing.assert_allclose(*shares, rtol=0.2)  # weights of rows differ within a class
     # whatever the order of rows and columns
     order = rng.permutation(6000)
-    turned = make_table(table.proba[order][:, ::-1], 3 - y[order], weight[order], range(4))
+    turned = make_table(table.head.proba[order][:, ::-1], 3 - y[order], weight[order], range(4))
     same = labelled(turned, 0, most=families.rows_to_compare(turned), by_class=True)
     np.testing.assert_array_equal(np.sort(order[same.place]), some.place)
     # of copies their part is there
@@ -473,7 +473,7 @@ def test_a_sample_has_small_classes_whole_and_classes_of_their_weight():
     some = labelled(copies, 0, most=families.rows_to_compare(copies), by_class=True)
     counts = np.bincount(drawn_rows[some.place], minlength=12)
     np.testing.assert_allclose(counts / counts.sum(), np.bincount(drawn_rows) / 6000, atol=0.01)
-    plain = make_table(table.proba, y, None, range(4))
+    plain = make_table(table.head.proba, y, None, range(4))
     some = labelled(plain, 0, most=families.rows_to_compare(plain), by_class=True)
     np.testing.assert_allclose(np.bincount(some.labels, some.weight) / some.weight.sum(), np.bincount(y) / 6000)
 

@@ -32,7 +32,7 @@ def test_a_table_keeps_labels_of_its_own(dtype):
     given = y.astype(dtype)
     table = make_table(P, given)
     given[:] = 100
-    np.testing.assert_array_equal(table.labels, y)
+    np.testing.assert_array_equal(table.head.labels, y)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
@@ -43,7 +43,7 @@ def test_a_sparse_table_keeps_indices_of_its_own(dtype):
     dense = P.toarray()
     P.indices[:] = np.iinfo(dtype).max
     P.indptr[:] = np.iinfo(dtype).max
-    np.testing.assert_array_equal(table.proba.toarray(), dense)
+    np.testing.assert_array_equal(table.head.proba.toarray(), dense)
 
 
 def scan_while_changed(sparse, name, times):

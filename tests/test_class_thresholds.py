@@ -23,6 +23,7 @@ from confmax.optimize.estimate import Estimate
 from confmax.oracle import make_table
 from confmax.solution.class_confidence import class_to_test
 from confmax.solution.one_class import calibration_of_class
+from confmax.tables import Table
 from tests.witnesses import judged
 
 NAMES = ["VF", "F", "M", "L"]
@@ -159,7 +160,7 @@ def test_the_polygon_is_that_of_a_linear_program(seed):
     rng = np.random.default_rng(seed)
     P = rng.dirichlet([1.0, 0.7, 0.4], 30)
     table = make_table(P)
-    cuts = Cuts.of(Estimate.alike(table.in_memory(), 1.0).one_class(2))
+    cuts = Cuts.of(Estimate.alike(table, 1.0).one_class(2))
     limits = c.bind(["precision[2] >= 0.5", f"rate[2] <= {0.1 + 0.02 * seed}"], table, explicit=True).of_class(1, 2)
     functions = limits.functions(cuts.confusions.rows, 2)
     metric = confmax.metrics.get("recall[2]").numbered(3).of_class(1, 2)
@@ -223,7 +224,7 @@ def test_the_solver_can_be_named_and_refuses_what_it_cannot_search():
 
 def test_a_threshold_is_a_short_number_between_two_probabilities():
     P, y = sample(300)
-    cuts = Cuts.of(Estimate.alike(make_table(P, y).in_memory(), 0.0).one_class(2))
+    cuts = Cuts.of(Estimate.alike(make_table(P, y), 0.0).one_class(2))
     for index in range(0, len(cuts), 25):
         number = shortest(*cuts.ends(index), np.dtype(np.float64), closed=True)
         assert ((P[:, 2] >= number).sum() if np.isfinite(number) else index and 300) == cuts.rows[index]
@@ -496,16 +497,16 @@ def test_on_the_model_the_best_draw_bounds_the_threshold():
 def test_the_order_is_that_of_the_smaller_left_out_loss():
     """A calibration that turns the order of a class round is left out for it, one that mends it is kept."""
     P, y = sample(800)
-    table = make_table(P, y).in_memory()
+    table = make_table(P, y).head
     fitted = Calibration("vector", VectorScaling(np.ones(3), np.zeros(3)), 1.0, 1.0)
     worse = P.copy()
     worse[:, 2] = np.random.default_rng(0).permutation(worse[:, 2])
     worse /= worse.sum(axis=1, keepdims=True)
-    left_out = replace(table, proba=worse, raw=table)
-    found, rows = calibration_of_class(fitted, left_out, 2, table)
-    assert found.calibrator is None and rows is table
-    turned = replace(table, proba=P, raw=replace(table, proba=worse))
-    assert calibration_of_class(fitted, turned, 2, table) == (fitted, turned)
+    left_out = Table.of(replace(table, proba=worse, raw=table))
+    found, rows = calibration_of_class(fitted, left_out, 2, Table.of(table))
+    assert found.calibrator is None and rows.head is table
+    turned = Table.of(replace(table, proba=P, raw=replace(table, proba=worse)))
+    assert calibration_of_class(fitted, turned, 2, Table.of(table)) == (fitted, turned)
 
 
 def test_a_class_that_no_calibration_changes_is_left_alone():

@@ -279,7 +279,7 @@ def test_compare_tunes_and_judges_at_the_same_coverage(table, monkeypatch):
     rules = {row["rule"]: row for row in found["rules"]}
     # by hand: the same folds, a rule tuned without each
     P, y = table[list("abc")].to_numpy(), table["truth"].to_numpy()
-    folds, decided = stratified_folds(make_table(P, y, classes=list("abc")), 2, 0), np.empty(ROWS, dtype=object)
+    folds, decided = stratified_folds(make_table(P, y, classes=list("abc")).head, 2, 0), np.empty(ROWS, dtype=object)
     calibrated = np.empty_like(P)
     for k in range(2):
         part = confmax.maximize("accuracy", P[folds != k], y[folds != k], classes=list("abc"), abstain=True,

@@ -59,7 +59,7 @@ def by_reference(truth, decided):
 def decided(hpc, compared, folds):
     """Folds and tuning done again: the decisions of every rule but p/prior."""
     _, P, y = hpc
-    fold_of = stratified_folds(make_table(P, y, classes=CLASSES), folds, 0)
+    fold_of = stratified_folds(make_table(P, y, classes=CLASSES).head, folds, 0)
     found = {"argmax": np.array(CLASSES)[3 - np.argmax(P[:, ::-1], axis=1)]}
     for metric in ("macro_f1", "g_mean"):
         mine = found[f"for {metric}"] = np.empty(len(y), dtype="U2")
@@ -208,7 +208,7 @@ def test_of_rules_that_draw_the_expectation_is_taken(tmp_path, folds):
     (tmp_path / "atoms.csv").write_text("\n".join(["a,b,c,truth", *lines]))
     args = ("compare", "atoms.csv", "--label", "truth", "--metric", "h_mean", "--replicates", "0")
     found = {each["rule"]: each["values"] for each in document(*args)["rules"]}
-    fold_of = stratified_folds(make_table(P, names, classes=classes), folds, 0)
+    fold_of = stratified_folds(make_table(P, names, classes=classes).head, folds, 0)
     C, draws = np.zeros((3, 3)), 0
     for fold in range(folds):
         mine = fold_of == fold

@@ -253,7 +253,7 @@ def test_compare_tunes_and_judges_by_the_groups_of_the_rows(table, monkeypatch, 
     given = (*COMPARE, "--subject-to", limit, *abstain, "--group", "sex", "--rule", "rule.json", "--replicates", "0")
     rules = {row["rule"]: row for row in document(*given)["rules"]}
     P, truth, sex = table[list("abc")], table["truth"].to_numpy(), table["sex"].to_numpy()
-    folds = folds_to_judge(make_table(P, truth, classes=list("abc")), 2, 0)
+    folds = folds_to_judge(make_table(P, truth, classes=list("abc")).head, 2, 0)
     shares = np.zeros((len(P), 4))  # of the classes, and of abstaining
     for k in range(2):
         mine = folds == k

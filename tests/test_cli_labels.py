@@ -226,7 +226,7 @@ def test_compare_judges_rules_on_rows_that_are_new_to_them(given, monkeypatch):
     # the folds and the tuning again, apart from the command
     argument = {"any": "any", "1": 1, "at-most:2": ("at_most", 2)}[given]
     one = labels_table(decisions_of(argument), P, Y, None, NAMES)
-    fold = label_folds_to_judge(one, 3, 0)
+    fold = label_folds_to_judge(one.head, 3, 0)
     ways = {"for macro_f1": {"metric": "macro_f1"}, "for micro_f1": {"metric": "micro_f1"}}
     if given == "any":
         ways["separate thresholds"] = {"metric": "macro_f1", "confusion": "labels", "calibration": None}
@@ -277,16 +277,16 @@ def test_compare_judges_all_rules_by_limits(monkeypatch):
 def test_folds_of_labels_depend_on_the_content_of_rows_alone():
     P, Y = rows()
     P[60:90], Y[60:90] = P[:30], Y[:30]
-    fold = label_folds_to_judge(labels_table(decisions_of("any"), P, Y, None, NAMES), 4, 7)
+    fold = label_folds_to_judge(labels_table(decisions_of("any"), P, Y, None, NAMES).head, 4, 7)
     order = np.random.default_rng(1).permutation(len(P))
-    moved = label_folds_to_judge(labels_table(decisions_of("any"), P[order], Y[order], None, NAMES), 4, 7)
+    moved = label_folds_to_judge(labels_table(decisions_of("any"), P[order], Y[order], None, NAMES).head, 4, 7)
     assert (moved == fold[order]).all() and (fold[60:90] == fold[:30]).all()
     for label in range(3):
         counts = np.bincount(fold[Y[:, label] == 1], minlength=4)
         assert counts.max() - counts.min() <= 10
     same = np.full((20, 3), 0.5)
     with pytest.raises(ValueError, match="cross-fitting in 4 folds needs rows that differ, and 1 of them do"):
-        label_folds_to_judge(labels_table(decisions_of("any"), same, Y[:20], None, NAMES), 4, 0)
+        label_folds_to_judge(labels_table(decisions_of("any"), same, Y[:20], None, NAMES).head, 4, 0)
 
 
 def test_tune_writes_a_cross_fitted_page():

@@ -196,7 +196,7 @@ def test_a_class_without_rows_is_named_by_its_column():
         assert table.classes == ("b", "a", "c")
     table = make_table(pd.DataFrame(P[kept], columns=["p_5", "p_1", "p_7"]), np.array([5, 1, 7])[y[kept]])
     assert table.classes == (1, 5, 7)
-    np.testing.assert_array_equal(table.proba[:, 0], P[kept][:, 1])
+    np.testing.assert_array_equal(table.head.proba[:, 0], P[kept][:, 1])
     with pytest.raises(ValueError, match="column 'other' of proba matches no label and the labels are numbers"):
         make_table(pd.DataFrame(P[kept], columns=["0", "1", "other"]), y[kept])
 
@@ -208,7 +208,7 @@ def test_without_labels_the_columns_name_the_classes():
     assert confmax.maximize("g_mean", pd.DataFrame(P)).rule.class_names == (0, 1, 2)
     found = make_table(pd.DataFrame(P, columns=[7, 5, 6]))
     assert found.classes == (5, 6, 7)
-    np.testing.assert_array_equal(found.proba, P[:, [1, 2, 0]])
+    np.testing.assert_array_equal(found.head.proba, P[:, [1, 2, 0]])
 
 
 # --- names that fit no class, or only some ---------------------------------------------------------------------------
@@ -278,7 +278,7 @@ def test_an_order_that_is_stated_must_not_contradict_the_names():
     P, y = drawn(3)
     values = np.array(["a", "b", "c"])
     frame = pd.DataFrame(P, columns=["a", "b", "z"])
-    np.testing.assert_array_equal(make_table(frame, values[y], classes=["a", "b", "c"]).proba, P)
+    np.testing.assert_array_equal(make_table(frame, values[y], classes=["a", "b", "c"]).head.proba, P)
     with pytest.raises(ValueError, match="no class like the column 'z'"):
         make_table(frame, values[y], classes=["b", "a", "c"])
 

@@ -179,6 +179,6 @@ def test_solutions_have_few_atoms(name, solver, mode):
     rng = np.random.default_rng(0)
     table = random_table(rng, 80, 4)
     solution = confmax.maximize(
-        name, table.proba, table.labels, confusion=mode, solver=solver, randomized=True, max_passes=60
+        name, table.head.proba, table.head.labels, confusion=mode, solver=solver, randomized=True, max_passes=60
     )
     assert len(solution.rule.weights) <= free_statistics(metrics.get(name), 4)

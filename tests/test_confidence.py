@@ -76,23 +76,23 @@ def test_rows_are_split_by_chance_whatever_their_order():
     P, y = labelled(2000, 3)
     P[1000:] = P[0]
     table, seed = make_table(P, y), 3
-    test = _is_tested(table.in_memory(), row_keys(table.in_memory()), seed)
+    test = _is_tested(table.head, row_keys(table.head), seed)
     # copies are split too, each by its own chance
     assert abs(test[:1000].mean() - 0.5) < 0.06 and abs(test[1000:].mean() - 0.5) < 0.06
     order = np.random.default_rng(0).permutation(2000)
-    again = make_table(P[order], y[order]).in_memory()
+    again = make_table(P[order], y[order]).head
     moved = _is_tested(again, row_keys(again), seed)
     different = (order > 0) & (order < 1000)
     assert (moved[different] == test[order][different]).all()
     for k in range(3):
         assert moved[y[order] == k].sum() == test[y == k].sum()
-    assert (_is_tested(table.in_memory(), row_keys(table.in_memory()), 4) != test).any()
+    assert (_is_tested(table.head, row_keys(table.head), 4) != test).any()
 
 
 def test_every_class_has_a_row_that_tunes():
     P = np.random.default_rng(0).dirichlet(np.ones(3), 60)
     y = np.r_[np.zeros(57, int), 1, 2, 2]
-    table = make_table(P, y).in_memory()
+    table = make_table(P, y).head
     for seed in range(20):
         tuning = ~_is_tested(table, row_keys(table), seed)
         assert set(y[tuning]) == {0, 1, 2}
@@ -101,7 +101,7 @@ def test_every_class_has_a_row_that_tunes():
 def test_what_is_said_is_counted_on_rows_that_tuned_nothing():
     P, y = labelled(2000, 3)
     solution = confmax.maximize("accuracy", P, y, constraints=["recall[1] >= 0.6", "rate[2] <= 0.6"], confidence=0.9)
-    table = make_table(P, y).in_memory()
+    table = make_table(P, y).head
     test = _is_tested(table, row_keys(table), 0)
     decided = solution.predict(P)
     recall, rate = solution.constraints
@@ -124,7 +124,7 @@ def test_what_is_said_is_counted_on_rows_that_tuned_nothing():
 def test_labels_of_the_test_rows_change_no_rule_of_the_path():
     """With labels that refute every rule, the safest is returned: the one that they had no part in."""
     P, y = labelled(600, 3)
-    table = make_table(P, y).in_memory()
+    table = make_table(P, y).head
     test = _is_tested(table, row_keys(table), 0)
     keys = np.where(test & (y == 1), 0, y)
     with pytest.warns(UserWarning, match="not assured with confidence 0.9: "):
@@ -153,7 +153,7 @@ def test_more_rows_test_where_half_of_them_cannot_show_a_limit():
                                classes=[0, 1]).constraints[0]  # fmt: skip
     assert outcome.assured and outcome.label_rows >= 18
     # enough rows are split in halves, and too few leave a quarter that tunes
-    table = make_table(*labelled(2000, 3)).in_memory()
+    table = make_table(*labelled(2000, 3)).head
     for n, share in ((2000, TESTED), (30, MOST_TESTED)):
         rows = table.take(np.arange(n))
         bound = bind(["recall[1] >= 0.6", "rate[0] <= 0.05"], rows, explicit=True)
@@ -188,10 +188,10 @@ def test_what_is_tested_is_what_predict_decides(draws):
         found = confmax.maximize("accuracy", P, y, constraints="recall[1] >= 0.6", **settings)
         decided = found.predict(P)
     assert found.rule.is_randomized <= (draws is True)
-    table = make_table(P, y).in_memory()
+    table = make_table(P, y)
     limits = bind(["recall[1] >= 0.6"], table, explicit=True)
     # of a single threshold all rows test
-    test = _is_tested(table, row_keys(table), 0, _share_tested(limits, table, 0.9)) | (draws == "auto")
+    test = _is_tested(table.head, row_keys(table.head), 0, _share_tested(limits, table, 0.9)) | (draws == "auto")
     assert found.constraints[0].label_value == pytest.approx((decided[test & (y == 1)] == 1).mean())
 
 
@@ -233,7 +233,7 @@ def test_a_class_gets_room_by_its_own_number_of_rows():
     rng = np.random.default_rng(0)
     P = rng.dirichlet([3.0, 1.0, 0.3], 4000)
     y = (P.cumsum(axis=1) < rng.random((4000, 1))).sum(axis=1)
-    table = make_table(P, y).in_memory()
+    table = make_table(P, y)
     apart = Separated.of(bind(["min_recall >= 0.3"], table, explicit=True), table.classes).limits
     sizes = _sizes(apart, table, 1000)
     assert [round(one) for (one,) in sizes] == np.round(np.bincount(y) / 4).astype(int).tolist()
@@ -246,7 +246,7 @@ def test_a_group_gets_room_by_its_own_number_of_rows():
     P, y = labelled(1000, 3)
     group = np.array(["a", "b"])[(np.random.default_rng(0).random(1000) < 0.15).astype(int)]
     plan = Plan.checked("accuracy", constraints="min(recall[1] | group) >= 0.5", confidence=0.9)
-    table = replace(make_table(P, y).in_memory(), groups=Groups.of(group, 1000))
+    table = make_table(P, y).with_groups(Groups.of(group, 1000))
     limits = plan.on(table).limits
     sizes = _sizes(limits, table, 1000)
     (moved,) = _tightened(limits, 2.0, sizes).constraints
@@ -287,7 +287,7 @@ def test_a_floor_on_the_smallest_recall_is_tested_for_each_class(floor, assured)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore" if not assured else "error")
         solution = confmax.maximize("accuracy", P, y, constraints=limits, **settings)
-    table = make_table(P, y).in_memory()
+    table = make_table(P, y).head
     test = _is_tested(table, row_keys(table), 0, 0.5)
     decided = solution.predict(P)
     sizes = [int((test & (y == k)).sum()) for k in range(3)]
@@ -316,7 +316,7 @@ def test_a_floor_on_the_smallest_recall_is_tested_for_each_class(floor, assured)
 
 def test_limits_of_each_class_are_joined_again():
     """All must pass, and the rows that are needed are those of the class that needs most."""
-    table = make_table(*labelled(300, 3)).in_memory()
+    table = make_table(*labelled(300, 3))
     limits = bind(["rate[0] <= 0.5", "min_recall >= 0.6"], table, explicit=True)
     apart = Separated.of(limits, table.classes)
     assert apart.limits.texts == ("rate[0] <= 0.5", "recall[0] >= 0.6", "recall[1] >= 0.6", "recall[2] >= 0.6")
@@ -369,7 +369,7 @@ def test_searches_start_from_those_before_them(settings):
 def test_the_rows_that_test_have_no_part_in_the_path():
     """Rules of the path are the same, whatever the labels of the rows that test say of them."""
     P, y = labelled(900, 3)
-    table = make_table(P, y).in_memory()
+    table = make_table(P, y).head
     test = _is_tested(table, row_keys(table), 0)
     rules = []
     for shift in (0, 5):
@@ -378,7 +378,7 @@ def test_the_rows_that_test_have_no_part_in_the_path():
         task = Plan.checked("accuracy", constraints=["recall[1] >= 0.5", "rate[2] <= 0.6"], confidence=0.9).on(
             make_table(P, labels, classes=range(3))
         )
-        parts = task.but(raw=task.raw.take(~test), plan=task.plan.but(prove=False))
+        parts = task.but(raw=task.raw.rows_where(~test), plan=task.plan.but(prove=False))
         sizes = _sizes(task.limits, parts.raw, int(test.sum()))
         searches = Searches(parts, 3)
         rules.append([searches.following(_tightened(task.limits, step, sizes)).solution.rule for step in (4, 2, 0)])
@@ -511,7 +511,7 @@ def assert_alike(one, decided, other, others):
 def halves(table, limits):
     """Return which rows tune and which test, in an order that their places have no part in."""
     tuning, side = _split(Plan.checked("accuracy", constraints=limits, confidence=0.9).on(table))
-    found = [half.gathered(_names_of_rows, "a test") for half in (tuning.raw, side)]
+    found = [half.each_row(_names_of_rows, "a test") for half in (tuning.raw, side)]
     return [np.array(each, dtype=object)[:, np.lexsort(each)] for each in found]
 
 
@@ -521,7 +521,7 @@ def test_repeated_rows_are_split_alike_however_they_are_divided(limit, distinct)
     """A row's copies are told apart by their number, which counts those of earlier parts."""
     P, y, group = repeating(distinct=distinct)
     by_group = "group" in limit
-    here = replace(make_table(P, y).in_memory(), groups=Groups.of(group, N) if by_group else None)
+    here = make_table(P, y).with_groups(Groups.of(group, N) if by_group else None)
     wanted = halves(here, limit)
     assert wanted[0].shape[1] + wanted[1].shape[1] == N and 180 < wanted[1].shape[1] < 300
     order = np.random.default_rng(0).permutation(N)
@@ -572,10 +572,10 @@ def test_rows_in_parts_are_answered_as_in_memory(question, at):
 def test_a_sample_of_the_rows_says_the_same_of_every_division(question, at):
     """And what is said is counted on rows that tuned nothing, or on all rows."""
     P, y, group = repeating(distinct=N)
-    assert make_table(cut(P, y, at=at)).in_memory().n_rows < N / 2
+    assert make_table(cut(P, y, at=at)).head.n_rows < N / 2
     one, decided = answer.__wrapped__(question, at)
     assert_alike(one, decided, *answer.__wrapped__(question, DIVISIONS[0]))
-    table = make_table(P, y).in_memory()
+    table = make_table(P, y).head
     groups = Groups.of(group, N) if "group" in QUESTIONS[question][1] else None
     test = _is_tested(table, row_keys(table, None if groups is None else groups.codes), 0, TESTED, groups)
     test |= one.tested_on == "all rows"
@@ -633,7 +633,7 @@ def test_what_has_no_confidence_in_parts_is_refused(monkeypatch):
     ):
         with pytest.raises(ValueError, match=sentence):
             confmax.maximize("accuracy", source, constraints=given, confidence=0.9, classes=range(3))
-    monkeypatch.setattr("confmax.tables.partitioned.table.MOST_GATHERED", N - 1)
+    monkeypatch.setattr("confmax.tables.table.MOST_GATHERED", N - 1)
     for given, what in ((limits, "the split of confidence"), ("recall[1] >= 0.5", "the test of every threshold on 1")):
         metric = "accuracy" if given is limits else "recall[1]"
         with pytest.raises(ValueError, match=rf"{what}.* compares all rows .* 480 of them in parts; pass at most 479"):
@@ -683,8 +683,8 @@ def test_rows_of_every_place_are_split_and_tested_alike(place, tmp_path):
         rows, by_group = [lambda: ((P[low:high], y[low:high]) for low, high in pairwise(at))], {}
     limit = "min(recall[1] | group) >= 0.4" if by_group != {} else "recall[1] >= 0.4"
     there = make_table(opened(group="site")) if by_group is None else make_table(*rows, classes=range(3), **by_group)
-    here = make_table(P, y).in_memory()
-    here = here if by_group == {} else replace(here, groups=Groups.of(group, N))
+    here = make_table(P, y)
+    here = here if by_group == {} else here.with_groups(Groups.of(group, N))
     for one, other in zip(halves(there, limit), halves(here, limit), strict=True):
         np.testing.assert_array_equal(one, other)
     metric, limits, confusion = QUESTIONS[3]

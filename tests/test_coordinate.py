@@ -15,6 +15,7 @@ from confmax.optimize import CoordinateSearch, Mixture, Problem, Status, baselin
 from confmax.optimize import coordinate as coordinate_search
 from confmax.optimize.coordinate import Coordinate, breakpoints, moved, working_gain
 from confmax.oracle import CountingOracle, make_oracle, make_table
+from confmax.tables import Table
 from tests.helpers import by_numpy, confusion_of
 
 NAMES = ["macro_f1", "g_mean", "q_mean", "cohen_kappa", "mcc", "min_recall", "weighted_f1", "quadratic_kappa"]
@@ -23,7 +24,7 @@ NAMES = ["macro_f1", "g_mean", "q_mean", "cohen_kappa", "mcc", "min_recall", "we
 def small_table(seed, K, dtype=np.float64, n=11):
     rng = np.random.default_rng(seed)
     table = random_table(rng, n, K, ties=seed % 2 == 1, weights=seed % 3 == 2)
-    return replace(table, proba=table.proba.astype(dtype))
+    return Table.of(replace(table.head, proba=table.head.proba.astype(dtype)))
 
 
 def oracle_of(table, mode):
@@ -41,7 +42,7 @@ def enumerated(metric, table, mode, gain, coordinate):
 
     Independent of the search: every pair of scores, decisions by numpy, and the definition of the confusion matrix.
     """
-    P, j = table.proba.astype(float), coordinate.decision
+    P, j = table.head.proba.astype(float), coordinate.decision
     G = gain.matrices()[0]
     others = np.delete(P @ G, j, axis=1)
     if coordinate.kind == "offset":
@@ -55,8 +56,8 @@ def enumerated(metric, table, mode, gain, coordinate):
     tried = [*(crossings[gaps] + crossings[gaps + 1]) / 2, crossings[-1] + 1.0]
     if coordinate.kind == "offset":
         tried.append(crossings[0] - 1.0)
-    weight = np.ones(table.n_rows) if table.weight is None else table.weight
-    truth = (P if mode == "model" else np.eye(table.n_classes)[table.labels]) * (weight / weight.sum())[:, None]
+    weight = np.ones(table.n_rows) if table.head.weight is None else table.head.weight
+    truth = (P if mode == "model" else np.eye(table.n_classes)[table.head.labels]) * (weight / weight.sum())[:, None]
     best = -np.inf
     for value in tried:
         shifted = (moved(gain, coordinate, np.array([value])).matrices())[0]
@@ -78,7 +79,7 @@ def test_no_cut_is_missed(kind, K, dtype, mode):
     for seed in range(K, 12, 3):
         table = small_table(seed, K, dtype)
         metric = metrics.get(NAMES[seed % len(NAMES)])
-        gain = working_gain(random_gain(rng, K, kind), table.proba.dtype)
+        gain = working_gain(random_gain(rng, K, kind), table.head.proba.dtype)
         coordinate = Coordinate("weight" if kind == "weight" else "offset", seed % K)
         oracle = oracle_of(table, mode)
         cuts = breakpoints(metric, oracle, gain, coordinate)
@@ -99,7 +100,7 @@ def test_every_cut_has_the_oracles_value(kind, form):
         oracle = oracle_of(table, "labels" if seed % 2 else "model")
         for name in ("macro_f1", "quadratic_kappa"):
             metric = metrics.get(name)
-            gain = working_gain(random_gain(rng, 3, kind), table.proba.dtype)
+            gain = working_gain(random_gain(rng, 3, kind), table.head.proba.dtype)
             coordinate = Coordinate("weight" if kind == "weight" else "offset", seed % 3)
             with form():
                 cuts = breakpoints(metric, oracle, gain, coordinate)
@@ -119,7 +120,7 @@ def test_numpy_finds_the_same_cuts(K, dtype, share, monkeypatch):
         table = small_table(seed, K, dtype, n=K + (0, 1, 5, 63, 130, 700)[seed])
         oracle = CountingOracle(make_oracle(table, "blend", model_share=share))
         kind = ("offset", "weight", "full")[seed % 3]
-        gain = working_gain(random_gain(rng, K, kind), table.proba.dtype)
+        gain = working_gain(random_gain(rng, K, kind), table.head.proba.dtype)
         coordinate = Coordinate("weight" if kind == "weight" else "offset", int(rng.integers(K)))
         for name in ("macro_f1", "quadratic_kappa"):
             cuts = breakpoints(metrics.get(name), oracle, gain, coordinate)
@@ -166,7 +167,7 @@ def test_ends_where_no_single_coefficient_improves(name, seed):
     starts = baselines(oracle, [table.label_weight()], K, matrix=True)
     outcome = run(CoordinateSearch(), Problem(metric, oracle, K, tuple(starts), 2000))
     assert outcome.status is Status.COORDINATEWISE
-    gain = working_gain(outcome.single.atoms[0], table.proba.dtype)
+    gain = working_gain(outcome.single.atoms[0], table.head.proba.dtype)
     value = float(metric.at(outcome.single.confusion).value)
     assert value == metric.at(oracle.maximize(gain, matrix=True)[0]).value
     kinds = {"weights": ["weight"], "offsets": ["offset"]}.get(metric.gain_form, ["weight", "offset"])
@@ -196,9 +197,9 @@ def test_more_decisions_than_classes(form):
 def check_more_decisions():
     table = random_table(np.random.default_rng(1), 50, 2)
     gain = [[1, 0, 0.7], [0, 1, 0.7]]
-    found = confmax.maximize(metrics.get("linear", gain=gain), table.proba, table.labels, classes=[0, 1],
+    found = confmax.maximize(metrics.get("linear", gain=gain), table.head.proba, table.head.labels, classes=[0, 1],
                              confusion="labels", solver="coordinate_search")  # fmt: skip
-    plug_in = confmax.maximize(metrics.get("linear", gain=gain), table.proba, table.labels, classes=[0, 1],
+    plug_in = confmax.maximize(metrics.get("linear", gain=gain), table.head.proba, table.head.labels, classes=[0, 1],
                                confusion="labels")  # fmt: skip
     assert found.value >= plug_in.value
 
@@ -231,11 +232,11 @@ def test_two_classes_reach_the_best_threshold():
         table = small_table(seed, 2, n=60)
         for name in ("f1", "mcc", "g_mean"):
             found = confmax.maximize(
-                name, table.proba, table.labels, sample_weight=table.weight, solver=CoordinateSearch(starts=3),
-                confusion="labels", classes=[0, 1],
+                name, table.head.proba, table.head.labels, sample_weight=table.head.weight,
+                solver=CoordinateSearch(starts=3), confusion="labels", classes=[0, 1],
             )  # fmt: skip
             best = confmax.maximize(
-                name, table.proba, table.labels, sample_weight=table.weight, solver="threshold_search",
+                name, table.head.proba, table.head.labels, sample_weight=table.head.weight, solver="threshold_search",
                 confusion="labels", classes=[0, 1], randomized=False,
             )  # fmt: skip
             assert found.value == pytest.approx(best.value, abs=1e-12)

@@ -136,6 +136,15 @@ def test_columns_follow_the_classes_by_name():
 
 
 @on(3)
+def test_rules_know_what_the_columns_are_called():
+    P, y, weight = labelled()
+    lazy = frame_of(P, y, weight)[1].rename(columns={name: f"p_{name}" for name in "abcd"})
+    columns = [f"p_{name}" for name in "abcd"]
+    solution = confmax.maximize("accuracy", lazy[columns], lazy["truth"], confusion="model")
+    assert solution.rule.class_names == tuple("abcd") and solution.rule.columns == tuple(columns)
+
+
+@on(3)
 def test_progress_is_told_after_a_pass():
     P, y, weight = labelled()
     heard = []
@@ -143,6 +152,7 @@ def test_progress_is_told_after_a_pass():
     oracle = make_oracle(
         make_table(confmax.open_table(lazy, label="truth", weight="w", progress=lambda *a: heard.append(a)))
     )
+    _ = oracle.table.known
     before = len(heard)
     oracle.maximize(all_gains(4)["weights"])
     assert heard[before:] == [(3000, 3000)]
@@ -190,7 +200,7 @@ def test_errors_name_the_partition(change, message):
 def test_what_does_not_fit_is_refused(given, message):
     P, y, _ = labelled()
     with pytest.raises(ValueError, match=message):
-        make_table(*given(rows(P), rows(y)))
+        _ = make_table(*given(rows(P), rows(y))).known
 
 
 def test_frames_without_such_columns_are_refused():
@@ -364,7 +374,8 @@ def sent_and_returned(n, partitions, gains):
     """Return the bytes that one pass over ``n`` rows sends and gets back, per part."""
     P, y, _ = labelled(n, K=10)
     oracle = make_oracle(make_table(rows(P, (n // partitions,) * partitions), y), "blend", model_share=0.5)
-    source, moved = oracle.table.source, []
+    _ = oracle.table.known
+    source, moved = oracle.table.parts.held, []
     run = type(source).run
 
     def measured(self, work, **options):
@@ -471,7 +482,7 @@ def test_many_small_blocks_are_one_task(engine):
         ):
             asked, oracle, found = tasks_of(source)
             assert asked == [*before, 1, 1, 1]
-            assert len(oracle.table.source.held) == 1
+            assert len(oracle.table.parts.held.held) == 1
             assert_same_statistics(found, whole)
 
 
@@ -510,12 +521,12 @@ def test_samples_do_not_know_the_partitions(monkeypatch, lengths):
     P, y, weight = labelled()
     P[[5, 1500]] *= 1 + 5e-4  # rows that are divided by their sums keep their hashes
     mixed = np.random.default_rng(0).permutation(len(P))
-    first = make_table(rows(P), rows(y), rows(weight)).sample
-    other = make_table(*(rows(each[mixed], lengths) for each in (P, y, weight))).sample
+    first = make_table(rows(P), rows(y), rows(weight)).head
+    other = make_table(*(rows(each[mixed], lengths) for each in (P, y, weight))).head
     assert 350 < first.n_rows < 650
     for name in ("proba", "labels", "weight"):
         np.testing.assert_array_equal(getattr(first, name), getattr(other, name))
     np.testing.assert_array_equal(first.unordered_hashes(), other.unordered_hashes())
-    whole = make_table(P, y, weight)
+    whole = make_table(P, y, weight).head
     kept = np.isin(whole.row_hashes(), first.row_hashes())
     np.testing.assert_array_equal(np.sort(whole.unordered_hashes()[kept]), np.sort(first.unordered_hashes()))

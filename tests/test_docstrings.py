@@ -43,7 +43,7 @@ PLAIN = {
 }  # fmt: skip
 # what packages share with each other; people who extend confmax may meet them
 BLOCKS = {
-    "tables.MemoryTable", "tables.checked_probabilities", "tables.given_hashes", "confusion.statistics.difference",
+    "tables.Part", "tables.checked_probabilities", "tables.given_hashes", "confusion.statistics.difference",
     "confusion.statistics.sum_of_others", "tables.here", "tables.host_array", "tables.refuse_elsewhere",
     "oracle.same_estimate",
     "tables.refuse_too_few_classes", "oracle.CountingOracle", "tables.apply_calibrator",

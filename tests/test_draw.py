@@ -17,7 +17,7 @@ from confmax.tables.array.oracle import decide_drawn
 from confmax.tables.arrays import check_rows
 from confmax.tables.draws import coefficients, multiply_shift, uniform
 from confmax.tables.fingerprints import row_hashes, unordered_hashes
-from confmax.tables.table import MemoryTable
+from confmax.tables.part import Part
 from tests.helpers import simplex_grid
 from tests.witnesses import serial_failures
 
@@ -116,10 +116,10 @@ def test_hashes_are_the_definition(n, K, dtype):
     check_rows(P, hashes=scanned)
     for found in (row_hashes(P), scanned, row_hashes(csr_array(P)), row_hashes(np.where(P == 0, -0.0, P))):
         np.testing.assert_array_equal(found, expected)
-    table = MemoryTable(ARRAYS, P.astype(np.float32), labels=None, weight=None, classes=())
+    table = Part(ARRAYS, P.astype(np.float32), labels=None, weight=None, classes=())
     np.testing.assert_array_equal(table.row_hashes(), expected)
     P /= P.sum(axis=1, keepdims=True)
-    dense, sparse = make_table(P), make_table(csr_array(P))
+    dense, sparse = make_table(P).head, make_table(csr_array(P)).head
     np.testing.assert_array_equal(sparse.row_hashes(), dense.row_hashes())
     np.testing.assert_array_equal(sparse.unordered_hashes(), dense.unordered_hashes())
 
@@ -139,10 +139,10 @@ def test_rows_are_hashed_as_they_were_given():
     P = RNG.dirichlet(np.ones(3), 500).astype(np.float32)
     P[:20] *= np.float32(1.0005)
     wide = make_table(P.astype(np.float64))
-    assert (wide.proba != P).any()
-    np.testing.assert_array_equal(wide.row_hashes(), row_hashes(P))
-    np.testing.assert_array_equal(wide.unordered_hashes(), unordered_hashes(P))
-    part = wide.calibrated(Temperature(2.0)).take(np.arange(7, 90))
+    assert (wide.head.proba != P).any()
+    np.testing.assert_array_equal(wide.head.row_hashes(), row_hashes(P))
+    np.testing.assert_array_equal(wide.head.unordered_hashes(), unordered_hashes(P))
+    part = wide.calibrated(Temperature(2.0)).head.take(np.arange(7, 90))
     np.testing.assert_array_equal(part.row_hashes(), row_hashes(P[7:90]))
     for calibrator in (None, Temperature(2.0)):
         rule = DecisionRule(COIN3.gains, COIN3.weights, (0, 1, 2), calibrator=calibrator)
@@ -252,11 +252,11 @@ def test_a_sample_has_the_rows_of_the_smallest_hashes(n, K, dtype):
     P /= P.sum(axis=1, keepdims=True)
     table = make_table(P, rng.integers(0, K, n), rng.random(n))
     part = table.sampled(0.1)
-    chosen = np.isin(table.weight, part.weight)
+    chosen = np.isin(table.head.weight, part.head.weight)
     np.testing.assert_array_equal(chosen, row_hashes(P) < np.uint64(int(0.1 * 2.0**64)))
     assert abs(part.n_rows - 0.1 * n) < 5 * np.sqrt(0.1 * n)
-    np.testing.assert_array_equal(part.proba, table.proba[chosen])
-    np.testing.assert_array_equal(part.labels, table.labels[chosen])
+    np.testing.assert_array_equal(part.head.proba, table.head.proba[chosen])
+    np.testing.assert_array_equal(part.head.labels, table.head.labels[chosen])
 
 
 def test_neither_order_nor_signs_of_zeros_matter_to_a_sample_nor_that_a_table_is_sparse():
@@ -267,8 +267,8 @@ def test_neither_order_nor_signs_of_zeros_matter_to_a_sample_nor_that_a_table_is
     negative = np.where(P == 0, np.float32(-0.0), P)
     order = rng.permutation(len(P))
     first, other = make_table(P).sampled(0.05), make_table(negative[order]).sampled(0.05)
-    np.testing.assert_array_equal(np.unique(first.proba, axis=0), np.unique(other.proba, axis=0))
-    np.testing.assert_array_equal(make_table(csr_array(P)).sampled(0.05).proba.toarray(), first.proba)
+    np.testing.assert_array_equal(np.unique(first.head.proba, axis=0), np.unique(other.head.proba, axis=0))
+    np.testing.assert_array_equal(make_table(csr_array(P)).sampled(0.05).head.proba.toarray(), first.head.proba)
 
 
 def test_shares_follow_the_weights():

@@ -12,7 +12,7 @@ from confmax.metrics import catalogue
 from confmax.metrics.decided import of_decided
 from confmax.metrics.views import view
 from confmax.oracle import make_oracle, make_table
-from confmax.tables.groups import GroupedTable, Groups
+from confmax.tables.groups import Groups
 from tests.helpers import population
 from tests.test_abstaining import program
 
@@ -34,7 +34,7 @@ def test_one_scan_decides_every_group_by_its_gains(full, further):
     P, y, group = rng.dirichlet(np.ones(K), n), rng.integers(0, K, n), random_groups(rng, n, G)
     weight = rng.random(n)
     layout = Layout(G, K, further)
-    table = GroupedTable(make_table(P, y, weight), Groups.of(group, n), further)
+    table = make_table(P, y, weight).with_groups(Groups.of(group, n)).side_by_side(further)
     parts = [
         Gains.from_matrix(rng.normal(size=(B, K, K + further))) if full
         else Gains(rng.random((B, K)), 0.1 * rng.normal(size=(B, K + further)))
@@ -49,7 +49,7 @@ def test_one_scan_decides_every_group_by_its_gains(full, further):
         expected = np.zeros((B, K, K + further))
         for g in range(G):
             rows = group == g
-            decisions = make_table(P[rows]).decide(parts[g])
+            decisions = make_table(P[rows]).head.decide(parts[g])
             truth = P[rows] if mode == "model" else np.eye(K)[y[rows]]
             for b in range(B):
                 np.add.at(expected[b].T, decisions[b], truth * weight[rows, None])

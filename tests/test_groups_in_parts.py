@@ -30,7 +30,7 @@ def grouped(n=3000, *, seed=1, names=("men", "women", "other"), absent=(701, 200
 
 
 def beside(table, groups):
-    return groups.beside(table) if table.groups is None else table.groups.beside(table)
+    return (table.with_groups(groups) if table.groups is None else table).side_by_side()
 
 
 @pytest.mark.parametrize("share", ["model", "labels", "blend"])
@@ -87,7 +87,7 @@ def test_large_tables_start_on_a_sample_with_groups(monkeypatch):
     for name, value in (("SAMPLE_CELLS", 8000), ("SAMPLE_ROWS", 100), ("ROWS_PER_CLASS", 10)):
         monkeypatch.setattr(_parts, name, value)
     sources = [cut(P, y, weight, at=at, group=group) for at in ((5000, 12_000), (1,))]
-    one, other = (make_table(source).in_memory() for source in sources)
+    one, other = (make_table(source).head for source in sources)
     assert 1000 < one.n_rows < 3000
     np.testing.assert_array_equal(one.proba, other.proba)
     np.testing.assert_array_equal(one.groups.codes, other.groups.codes)

@@ -154,7 +154,7 @@ def test_the_same_bytes_for_any_number_of_threads(dtype, threads):
         found = []
         for w in (None, weight):
             table = make_table(P, y, w)
-            found += [table.hashes, table.mean_probability()]
+            found += [table.head.hashes, table.mean_probability()]
             for mode in ("model", "labels"):
                 C = make_oracle(table, mode).maximize(gains, matrix=True)
                 found += [C.diagonal, C.columns, C.matrix]
@@ -218,12 +218,12 @@ def test_rows_off_by_more_than_rounding_are_divided_by_their_sum(shape, dtype):
     table = make_table(given)
     assert check_rows(given, (1e-3, 8 * np.finfo(dtype).eps))[1].tolist() == [False, False, False, True]
     np.testing.assert_array_equal(given, before)
-    np.testing.assert_array_equal(table.proba[~off], given[~off])
+    np.testing.assert_array_equal(table.head.proba[~off], given[~off])
     expected = (given / given.sum(1, dtype=np.float64, keepdims=True)).astype(dtype)
-    np.testing.assert_allclose(table.proba, expected, rtol=32 * np.finfo(dtype).eps)
-    np.testing.assert_allclose(table.mean_probability(), table.proba.mean(0, dtype=np.float64), rtol=1e-13)
+    np.testing.assert_allclose(table.head.proba, expected, rtol=32 * np.finfo(dtype).eps)
+    np.testing.assert_allclose(table.mean_probability(), table.head.proba.mean(0, dtype=np.float64), rtol=1e-13)
     assert EXACT == 3
-    assert checked_probabilities(table.proba) is table.proba
+    assert checked_probabilities(table.head.proba) is table.head.proba
 
 
 # --- the order of many numbers, products and systems of equations -----------------------------------------------------

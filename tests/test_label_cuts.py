@@ -97,7 +97,7 @@ def test_the_best_cuts_are_the_best_of_all(name, few, monkeypatch):
         found = best_per_label(metric, estimate)
         w = weight / weight.sum()
         for label in range(L):
-            p, y = estimate.table.proba[:, label], Y[:, label]
+            p, y = estimate.table.head.proba[:, label], Y[:, label]
             made = share * (p if maps is None else maps.column(p, label)) + (1.0 - share) * y
             hits, decided = all_cuts(p, made, w)
             values = np.nan_to_num(each_of(metric, Confusion(np.array([w @ made]), hits, decided)), nan=-np.inf)

@@ -47,7 +47,7 @@ def test_figures_are_those_of_scikit_learn():
         f1_score(Y, H, average="macro", sample_weight=w)
     )
     alone = np.zeros(P.shape, int)
-    fold = label_folds_to_judge(table, 5, 0)
+    fold = label_folds_to_judge(table.head, 5, 0)
     usual = {"decisions": "any", "confusion": "labels", "calibration": None, "shrinkage": False}
     for k in range(5):
         there = confmax.maximize("macro_f1", P[fold != k], Y[fold != k], sample_weight=w[fold != k], **usual)
@@ -119,7 +119,7 @@ def test_cross_fitted_pages(tmp_path, decisions):
     solution = confmax.report.write_cross_fitted(path, "macro_f1", P, Y, folds=3, n_replicates=0, **given)
     alone = confmax.maximize("macro_f1", P, Y, **given)
     assert solution.rule == alone.rule
-    fold = label_folds_to_judge(labels_table(decisions_of(decisions), P, Y, None, NAMES), 3, 0)
+    fold = label_folds_to_judge(labels_table(decisions_of(decisions), P, Y, None, NAMES).head, 3, 0)
     H, separate = np.zeros(P.shape), np.zeros(P.shape)
     for k in range(3):
         here = fold == k

@@ -10,6 +10,7 @@ from sklearn.metrics import balanced_accuracy_score, f1_score, jaccard_score, pr
 import confmax
 from confmax import LabelRule, metrics
 from confmax.confusion import Gains
+from confmax.evaluate.label_lines import judge_labels
 from confmax.evaluate.label_scores import compare_labels
 from confmax.metrics import labels as label_metrics
 from confmax.tables.decisions import ANY, decisions_of
@@ -111,7 +112,8 @@ def test_labels_without_rows_are_left_out():
     Y[:, 1] = np.arange(len(P)) == 0
     table = labels_table(ANY, P, Y, None, NAMES)
     metrics = {"b": label_metrics.resolve("balanced_accuracy", None)}
-    found = compare_labels(table, metrics, {"rule": RULE.predict(P).astype(float)}, plain=(), n_replicates=400)
+    judged = judge_labels(table, lambda part: {"rule": RULE.predict(P).astype(float)})
+    found = compare_labels(judged, metrics, plain=(), n_replicates=400)
     assert found.absent["sun"] == pytest.approx(np.exp(-1), abs=0.1) and np.isfinite(found.replicates).all()
 
 

@@ -9,8 +9,9 @@ import confmax
 from confmax.calibration.labels import LabelScaling, fit
 from confmax.confusion import Gains
 from confmax.evaluate.label_figures import decided_beside
+from confmax.evaluate.label_rivals import Rivals
 from confmax.tables.decisions import ANY, decisions_of
-from confmax.tables.several import decide_labels, dense_table, labels_table
+from confmax.tables.several import decide_labels, labels_table
 from tests.helpers import by_numpy
 
 FORMS = ["any", 1, 2, ("at_most", 2), 5]
@@ -47,14 +48,14 @@ def test_decisions_and_statistics_are_those_of_the_dense_table(seed, form, dtype
     P = P.astype(dtype)
     dense = labels_table(decisions, P, Y, weight)
     sparse = labels_table(decisions, sp.csc_matrix(P), sp.coo_array(Y) if seed % 3 else Y, weight)
-    assert sparse.proba.dtype == dtype and sparse.fingerprint() == dense.fingerprint()
+    assert sparse.head.proba.dtype == dtype and sparse.fingerprint() == dense.fingerprint()
     gains = gains_on(rng, L, form)
     for g in range(len(gains)):
-        chosen = decide_labels(sparse.proba, gains[g], decisions)
+        chosen = decide_labels(sparse.head.proba, gains[g], decisions)
         with by_numpy():
-            assert (decide_labels(sparse.proba, gains[g], decisions) != chosen).nnz == 0
+            assert (decide_labels(sparse.head.proba, gains[g], decisions) != chosen).nnz == 0
         assert chosen.dtype == np.uint8 and chosen.has_sorted_indices
-        np.testing.assert_array_equal(chosen.toarray(), decide_labels(dense.proba, gains[g], decisions))
+        np.testing.assert_array_equal(chosen.toarray(), decide_labels(dense.head.proba, gains[g], decisions))
     for share in (1.0, 0.0, rng.random(L)):
         one, other = (table.oracle(share).maximize(gains) for table in (dense, sparse))
         for name in STATISTICS:
@@ -99,17 +100,17 @@ def test_calibration_leaves_what_is_not_stored_at_zero(form):
     P, Y = rows_of(2, 400, 5, digits=4)
     table = labels_table(ANY, sp.csr_array(P**2), Y)
     maps = fit(table)
-    after = maps.transform(table.proba)
-    assert after.nnz == table.proba.nnz
+    after = maps.transform(table.head.proba)
+    assert after.nnz == table.head.proba.nnz
     true = Y[P > 0]
-    loss = [-(np.log(np.where(true == 1, p, 1 - p))).mean() for p in (table.proba.data, after.data)]
+    loss = [-(np.log(np.where(true == 1, p, 1 - p))).mean() for p in (table.head.proba.data, after.data)]
     assert loss[1] < loss[0] - 0.02
-    solution = confmax.maximize("macro_f1", table.proba, Y, decisions=form)
-    made = solution.predict(table.proba)
+    solution = confmax.maximize("macro_f1", table.head.proba, Y, decisions=form)
+    made = solution.predict(table.head.proba)
     # the value is that of the blend, and on labels that of the decisions
     hits, decided = made.multiply(Y).sum(axis=0), made.sum(axis=0)
     assert solution.label_value == pytest.approx(np.mean(2 * hits / (Y.sum(axis=0) + decided)))
-    again = confmax.maximize("macro_f1", table.proba, Y, decisions=form, calibration=maps)
+    again = confmax.maximize("macro_f1", table.head.proba, Y, decisions=form, calibration=maps)
     assert again.value == solution.value
 
 
@@ -185,7 +186,7 @@ def test_scores_and_pages_are_of_what_predict_decides(decisions, calibration):
     expected = f1_score(Y, decided, average="macro")
     assert confmax.score("macro_f1", sp.csr_array(P), Y, tuned).estimate("rule").value == pytest.approx(expected)
     table = labels_table(decisions_of(decisions), sp.csr_array(P), Y)
-    beside = decided_beside(dense_table(table, "a page"), tuned.rule, 0, rows=table.proba)
+    beside = decided_beside(Rivals(()), tuned.rule, None, table.head)
     np.testing.assert_array_equal(beside["tuned rule"], decided)
 
 
@@ -200,7 +201,7 @@ def test_a_frontier_judges_sparse_rows_by_what_predict_decides():
 def test_lists_of_names_are_labels():
     P = sp.csr_array([[0.8, 0.0], [0.3, 0.9]])
     table = labels_table(ANY, P, [["b", "b"], []], classes=["a", "b"])
-    assert table.labels.toarray().tolist() == [[0, 1], [0, 0]]
+    assert table.head.labels.toarray().tolist() == [[0, 1], [0, 0]]
 
 
 @pytest.mark.parametrize(
@@ -248,7 +249,7 @@ def test_zeros_that_are_stored_say_no_more_than_absent_entries():
     P, Y = rows_of(0, 40, 6)
     full = sp.csr_array((P.ravel(), np.tile(np.arange(6), 40), np.arange(0, 241, 6)), shape=P.shape)
     table = labels_table(ANY, full, Y)
-    assert (full.nnz, table.proba.nnz) == (240, np.count_nonzero(P))
+    assert (full.nnz, table.head.proba.nnz) == (240, np.count_nonzero(P))
     assert table.fingerprint() == labels_table(ANY, P, Y).fingerprint()
 
 

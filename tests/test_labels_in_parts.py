@@ -13,7 +13,10 @@ import pytest
 import confmax
 from confmax.calibration.labels import fit
 from confmax.confusion import Gains
+from confmax.constraints.labels import bind_labels, of_label
 from confmax.optimize import label_cuts
+from confmax.optimize.block_cuts import BlockCuts
+from confmax.optimize.cuts import Lumps
 from confmax.optimize.estimate import Estimate
 from confmax.solution.label_task import LabelPlan, task_of
 from confmax.tables.decisions import ANY, decisions_of
@@ -223,15 +226,18 @@ def test_few_values_are_told_apart_and_the_rest_is_bounded(metric, tmp_path, mon
 def test_keys_that_differ_in_few_digits_are_counted_together():
     key = np.array([0.5000001, 0.5, 0.25, 0.5000002, 0.1])
     label = np.array([0, 0, 0, 1, 1])
-    entries = label_cuts.Sorted(label, key, key, np.ones(5), np.array([1.0, 0.0, 1.0, 1.0, 0.0]))
+    entries = label_cuts.Sorted(label, key, key, np.ones(5), np.array([1.0, 0.0, 1.0, 1.0, 0.0]), key, np.ones(5))
     found = entries.counted_together(8)
     assert found.label.tolist() == [0, 0, 1, 1] and found.key.tolist() == [0.5, 0.25, 0.5000002, 0.1]
     assert found.top.tolist() == [0.5000001, 0.25, 0.5000002, 0.1]
     assert found.weight.tolist() == [2.0, 1.0, 1.0, 1.0] and found.hits.tolist() == [1.0, 1.0, 1.0, 0.0]
+    assert found.rows.tolist() == [2.0, 1.0, 1.0, 1.0] and found.model == pytest.approx(
+        [1.0000001, 0.25, 0.5000002, 0.1]
+    )
     # parts bring what they have counted together, in any order
     split = [label_cuts.Sorted(*(each[part] for each in entries)).counted_together(8) for part in ([1, 3], [0, 2, 4])]
     for one, other in zip(label_cuts.Sorted.joined(split).counted_together(8), found, strict=True):
-        assert one.tolist() == other.tolist()
+        assert one.tolist() == pytest.approx(other.tolist(), abs=1e-15)
 
 
 @pytest.mark.usefixtures("small_samples")
@@ -266,10 +272,6 @@ def test_targets_in_parts_count_as_one_in_memory(tmp_path):
 def test_what_is_not_possible_says_so(tmp_path):
     P, Y, weight = rows(8)
     table = opened(tmp_path, P, Y, weight)
-    with pytest.raises(
-        ValueError, match=r"a limit on several labels needs all rows .* read in parts; tune on a sample"
-    ):
-        confmax.maximize("hamming", table, decisions="any", constraints="labels_per_row <= 0.4")
     with pytest.raises(ValueError, match=r"opened table brings its labels and weights; pass label= and weight="):
         confmax.maximize("macro_f1", table, Y, decisions="any")
     with pytest.raises(ValueError, match=r"decisions asks for 6 labels of every row, and there are 5"):
@@ -357,3 +359,224 @@ def test_limits_of_a_number_of_labels_are_searched_in_parts(tmp_path, name):
     assert max(found.value, here.value) <= min(found.upper_bound, here.upper_bound) + 1e-6
     decided = confmax.LabelRule.from_json(found.rule.to_json()).decision_probabilities(P)
     assert np.average((P * decided)[:, 3], weights=weight) / np.average(P[:, 3], weights=weight) >= 0.5 - 1e-6
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
+
+PER_ROW = "labels_per_row <= 0.3"
+WITHIN = [
+    ("macro_f1", "recall[1] >= 0.8", {"confusion": "model"}),
+    ("macro_f1", ["precision[0] >= 0.7", "rate[1] <= 0.1"], {}),
+    ("macro_f1", PER_ROW, {"confusion": "model"}),
+    ("macro_f1", PER_ROW, {"shrinkage": 10.0}),
+    ("g_mean", ["f1[1] >= 0.3", PER_ROW], {"confusion": "labels"}),
+    ("hamming", ["rate[0] + 2 rate[1] <= 0.3", "rate[0] - rate[1] >= 0.05"], {}),
+    ("mcc", ["labels_per_row <= 0.4", "labels_per_row >= 0.35"], {"confusion": "labels"}),
+    ("micro_f1", ["recall[0] >= 0.75", PER_ROW], {"confusion": "blend"}),
+    ("micro_f1", PER_ROW, {}),
+    ("macro_recall", ["recall[0] <= 0.4", "specificity[1] >= 0.9", "labels_per_row <= 0.9"], {"confusion": "labels"}),
+    ("macro_f1", ["precision[2] >= 0.9", "recall[2] >= 0.9"], {}),
+    ("hamming", ["labels_per_row <= 0.05", "recall[0] >= 0.9"], {"confusion": "model"}),
+]
+
+
+@pytest.mark.usefixtures("small_samples")
+@pytest.mark.parametrize("at_once", [40_000, 100_000])
+@pytest.mark.parametrize(("metric", "limits", "more"), WITHIN, ids=str)
+def test_within_limits_thresholds_are_those_of_arrays(metric, limits, more, at_once, tmp_path, monkeypatch):
+    P, Y, weight = rows(20, n=3500)
+    monkeypatch.setattr("confmax.tables.partitioned.opening.MAPPED_BYTES", at_once)
+    how = {"constraints": limits, "decisions": "any", "calibration": None, "on_infeasible": "closest"} | more
+    here = confmax.maximize(metric, P, Y, sample_weight=weight, **how)
+    there = confmax.maximize(metric, opened(tmp_path, P, Y, weight), **how)
+    assert np.array_equal(there.predict(P), here.predict(P))
+    np.testing.assert_allclose(there.rule.thresholds, here.rule.thresholds, rtol=1e-12)
+    for name in ("value", "label_value", "model_value", "upper_bound"):
+        assert getattr(there, name) == pytest.approx(getattr(here, name), abs=1e-12)
+    assert there.infeasibility == here.infeasibility and there.feasible == here.feasible
+    for one, other in zip(there.constraints, here.constraints, strict=True):
+        assert one.value == pytest.approx(other.value, abs=1e-12) and one.price == pytest.approx(other.price, abs=1e-9)
+
+
+@pytest.mark.usefixtures("small_samples")
+@pytest.mark.parametrize(
+    ("seed", "metric", "limit"),
+    [
+        (20, "macro_f1", "rate[0] - rate[1] >= 0.2"),
+        (23, "hamming", "labels_per_row >= 0.6"),
+        (25, "macro_f1", "labels_per_row <= 0.25"),
+        (26, "hamming", "rate[0] - rate[1] >= 0.2"),
+    ],
+)
+def test_cuts_that_others_leave_room_for_are_those_of_arrays(seed, metric, limit, tmp_path):
+    """Rows of no weight lie between others, and on labels many cuts leave little room."""
+    P, Y, weight = rows(seed, n=2500)
+    weight[np.argsort(-P[:, 1])[:40:2]] = 0.0
+    how = {"constraints": limit, "decisions": "any", "calibration": None, "confusion": "labels"}
+    here = confmax.maximize(metric, P, Y, sample_weight=weight, **how)
+    there = confmax.maximize(metric, opened(tmp_path, P, Y, weight), **how)
+    counts = weight > 0.0
+    assert np.array_equal(there.predict(P)[counts], here.predict(P)[counts])
+    assert there.value == pytest.approx(here.value, abs=1e-12)
+    assert there.upper_bound == pytest.approx(here.upper_bound, abs=1e-12)
+
+
+@pytest.mark.usefixtures("small_samples")
+@pytest.mark.parametrize("seed", [22, 25])
+def test_rows_that_show_a_precision_are_those_with_weight(seed, tmp_path):
+    """Bins count rows of no weight, too; among the surest ones, every row is counted apart until they are enough."""
+    P, Y, weight = rows(seed, n=2500)
+    weight[np.argsort(-P[:, 0])[:60][np.arange(60) % 4 > 0]] = 0.0
+    how = {"constraints": "precision[0] >= 0.94", "decisions": "any", "calibration": None, "confusion": "blend"}
+    how["on_infeasible"] = "closest"
+    here = confmax.maximize("macro_f1", P, Y, sample_weight=weight, **how)
+    there = confmax.maximize("macro_f1", opened(tmp_path, P, Y, weight), **how)
+    assert there.value == pytest.approx(here.value, abs=1e-12)
+    assert there.infeasibility == here.infeasibility and there.shown_by == here.shown_by > 1
+
+
+@pytest.mark.usefixtures("small_samples")
+@pytest.mark.parametrize("seed", [33, 35])
+def test_corners_that_are_worth_nearly_the_same_are_chosen_alike(seed, tmp_path):
+    """With prices that are right to 1e-7 only, the bound or the decisions depend on which corners the program has."""
+    P, Y, weight = rows(seed, n=2500)
+    limits = ["rate[0] + 2 rate[1] <= 0.3", "rate[0] - rate[1] >= 0.05"]
+    how = {"constraints": limits, "decisions": "any", "calibration": None, "confusion": "model"}
+    here = confmax.maximize("hamming", P, Y, sample_weight=weight, **how)
+    there = confmax.maximize("hamming", opened(tmp_path, P, Y, weight), **how)
+    assert np.array_equal(there.predict(P), here.predict(P))
+    assert there.value == pytest.approx(here.value, abs=1e-12)
+    assert there.upper_bound == pytest.approx(here.upper_bound, abs=1e-12)
+
+
+@pytest.mark.usefixtures("small_samples")
+@pytest.mark.parametrize(("dtype", "digits"), [(np.float64, None), (np.float32, 2)])
+def test_the_best_threshold_within_limits_is_that_of_all_cuts(dtype, digits, tmp_path):
+    P, Y, weight = rows(21, dtype=dtype, digits=digits)
+    w = weight / weight.sum()
+    # every threshold of label 1, counted one by one
+    cuts = [-1.0, *np.unique(P[:, 1])]
+    D = P[:, 1] > np.array(cuts, P.dtype)[:, None]
+    true, hits, decided = w @ Y[:, 1], D @ (w * Y[:, 1]), D @ w
+    kept = (hits >= 0.5 * true - 1e-12) & (decided <= 0.2)
+    expected = (2 * hits / (true + decided))[kept].max()
+    table = opened(tmp_path, P, Y, weight)
+    limits = ["recall[1] >= 0.5", "rate[1] <= 0.2"]
+    how = {"decisions": "any", "calibration": None, "confusion": "labels"}
+    found = confmax.maximize("macro_f1", table, constraints=limits, **how)
+    assert found.labels[1].f1 == pytest.approx(expected, abs=1e-12)
+    chosen = found.predict(P)[:, 1]
+    assert w @ (chosen * Y[:, 1]) / true >= 0.5 - 1e-12 and w @ chosen <= 0.2
+    # labels that no limit reads keep their thresholds
+    free = confmax.maximize("macro_f1", table, **how)
+    assert np.delete(found.rule.thresholds, 1).tolist() == np.delete(free.rule.thresholds, 1).tolist()
+
+
+@pytest.mark.usefixtures("small_samples")
+def test_few_rows_are_told_apart_for_limits(tmp_path, monkeypatch):
+    P, Y, weight = rows(22, n=8000)
+    read = []
+    told_apart = label_cuts.LabelBins.told_apart
+
+    def counting(bins, wanted, share, known=0.0):
+        found = told_apart(bins, wanted, share, known)
+        read.append(sum(len(one.key) for one in found))
+        return found
+
+    monkeypatch.setattr(label_cuts.LabelBins, "told_apart", counting)
+    limits = {"constraints": ["recall[0] >= 0.7", "labels_per_row <= 0.5"], "confusion": "model", "calibration": None}
+    found = confmax.maximize("macro_f1", opened(tmp_path, P, Y, weight), decisions="any", **limits)
+    assert found.feasible and len(read) <= 8
+    assert sum(read) < 0.15 * P.size
+
+
+@pytest.mark.usefixtures("small_samples")
+@pytest.mark.parametrize("limits", ["recall[1] >= 0.8", ["recall[0] >= 0.5", PER_ROW]])
+def test_within_limits_rows_that_are_not_told_apart_are_bounded(limits, tmp_path, monkeypatch):
+    P, Y, weight = rows(23)
+    how = {"constraints": limits, "decisions": "any", "confusion": "model", "calibration": None}
+    exact = confmax.maximize("macro_f1", P, Y, sample_weight=weight, **how)
+    monkeypatch.setattr(label_cuts, "MOST", 0)
+    monkeypatch.setattr(label_cuts, "DIGITS", 16)
+    rough = confmax.maximize("macro_f1", opened(tmp_path, P, Y, weight), **how)
+    assert rough.feasible
+    assert rough.value <= exact.value + 1e-12 <= rough.upper_bound + 2e-12
+    assert exact.value - 1e-2 < rough.value and rough.upper_bound < exact.value + 2e-2
+
+
+@pytest.mark.usefixtures("small_samples")
+def test_within_limits_wider_bins_change_nothing(tmp_path, monkeypatch):
+    P, Y, weight = rows(24)
+    how = {"constraints": ["recall[1] >= 0.8", "labels_per_row <= 0.45"], "decisions": "any", "calibration": None}
+    # the common threshold of protection is one between bins
+    how["shrinkage"] = False
+    here = confmax.maximize("macro_f1", P, Y, sample_weight=weight, **how)
+    monkeypatch.setattr(label_cuts, "CELLS", 200)
+    there = confmax.maximize("macro_f1", opened(tmp_path, P, Y, weight), **how)
+    assert np.array_equal(there.predict(P), here.predict(P))
+    assert there.value == pytest.approx(here.value, abs=1e-12)
+    assert there.upper_bound == pytest.approx(here.upper_bound, abs=1e-12)
+
+
+def test_cuts_in_lumps_lie_between_corners():
+    """Limits and scores of a cut between rows that are counted together are no larger than at the best corner."""
+    rng = np.random.default_rng(0)
+    P, Y, weight = rows(25, n=400)
+    cuts = BlockCuts(Estimate.alike(labels_table(ANY, P, Y, weight), 0.0)).of((1,))
+    T = len(cuts)
+    for _ in range(20):
+        start = int(rng.integers(T - 40))
+        stop = start + int(rng.integers(2, 40))
+        ends = cuts.confusions[np.array([start, stop])]
+        lump = Lumps.of(np.array([0]), np.array([7]), ends)
+        for texts in (["recall[1] >= 0.5", "recall[1] <= 0.5"], ["precision[1] >= 0.3", "f1[1] <= 0.3"]):
+            limits = of_label(bind_labels(texts, range(5), Y.mean(axis=0)), 1)
+            inside = limits.slacks(cuts.confusions)[start : stop + 1]
+            assert (inside.max(axis=0) <= limits.slacks(lump.corners).max(axis=0) + 1e-12).all()
+        f1 = 2 * cuts.hits / (cuts.confusions.rows[1] + cuts.decided)
+        assert f1[start : stop + 1].max() <= 2 * lump.hits / (cuts.confusions.rows[1] + lump.decided) + 1e-12
+        assert lump.ends.ravel().tolist() == cuts.decided[[start, stop]].tolist()
+
+
+@pytest.mark.usefixtures("small_samples")
+@pytest.mark.parametrize(
+    ("metric", "limit", "more"),
+    [
+        ("macro_f1", "recall[1] >=", {}),
+        ("macro_f1", "labels_per_row <=", {"shrinkage": False}),
+        ("micro_f1", "rate[0] + rate[1] <=", {"confusion": "labels"}),
+        ("hamming", "precision[0] >=", {"constraints": "recall[0] >= 0.5"}),
+    ],
+)
+def test_frontiers_are_those_of_arrays(metric, limit, more, tmp_path):
+    P, Y, weight = rows(26)
+    how = {"levels": 4, "decisions": "any", "calibration": None} | more
+    here = confmax.frontier(metric, limit, P, Y, sample_weight=weight, **how)
+    there = confmax.frontier(metric, limit, opened(tmp_path, P, Y, weight), **how)
+    for name in ("levels", "values", "reached", "upper_bounds"):
+        np.testing.assert_allclose(getattr(there, name), getattr(here, name), atol=1e-12)
+    for one, other in zip(there.rules, here.rules, strict=True):
+        assert np.array_equal(one.predict(P), other.predict(P))
+    # what they are worth on the labels is counted on all rows, which are drawn alike
+    for name in ("values", "reached", "intervals"):
+        np.testing.assert_allclose(getattr(there.on_labels, name), getattr(here.on_labels, name), atol=1e-12)
+    assert there.marks.keys() == here.marks.keys()
+    assert there.marks["p > 0.5"] == pytest.approx(here.marks["p > 0.5"], abs=1e-12)
+    assert "on the labels" in str(there)
+
+
+@pytest.mark.usefixtures("small_samples")
+@pytest.mark.parametrize("decisions", [2, ("at_most", 2)])
+def test_frontiers_of_a_number_of_labels_are_searched_in_parts(decisions, tmp_path):
+    P, Y, weight = rows(27, n=2000)
+    how = {"levels": [0.9, 0.5], "decisions": decisions, "confusion": "model", "calibration": None}
+    here = confmax.frontier("macro_recall", "rate[0] <=", P, Y, sample_weight=weight, **how)
+    there = confmax.frontier("macro_recall", "rate[0] <=", opened(tmp_path, P, Y, weight), **how)
+    assert there.levels.tolist() == here.levels.tolist()
+    # no rule in either form exceeds the bound of the other
+    assert (np.maximum(there.values, here.values) <= np.minimum(there.upper_bounds, here.upper_bounds) + 1e-6).all()
+    np.testing.assert_allclose(there.values, here.values, atol=2e-3)
+    assert (there.reached <= there.levels + 1e-9).all()
+    w = weight / weight.sum()
+    for rule, rate in zip(there.rules, there.on_labels.reached, strict=True):
+        assert w @ rule.decision_probabilities(P)[:, 0] == pytest.approx(rate, abs=1e-12)

@@ -13,10 +13,11 @@ from confmax import kernels
 from confmax.confusion import Gains
 from confmax.kernels.blocks import chunk_rows
 from confmax.tables.array.kind import ARRAYS
-from confmax.tables.array.labels import LabelsOracle, decide_labels
+from confmax.tables.array.labels import decide_labels
 from confmax.tables.decisions import ANY, Decisions, decisions_of
+from confmax.tables.part import Part
 from confmax.tables.precision import gain_coefficients
-from confmax.tables.table import MemoryTable
+from confmax.tables.table import Table, TableOracle
 from tests.helpers import assert_same_statistics, by_numpy, compiled
 
 # where a path of the kernel ends (`labels.h`): a vector, rows of a block, labels that are turned or counted together,
@@ -28,7 +29,7 @@ FORMS = ["any", *(form for k in (1, 2, 5, 8, 16, 17, 40) for form in (k, ("at_mo
 
 def table(rng, n, L, dtype, *, ties, labelled=True, weighted=True, decisions=ANY):
     P = (rng.integers(0, 5, (n, L)) / 4 if ties else rng.random((n, L))).astype(dtype)
-    return MemoryTable(
+    return Part(
         ARRAYS,
         P,
         labels=(rng.random((n, L)) < P).astype(np.uint8) if labelled else None,
@@ -72,7 +73,7 @@ def test_decisions_and_statistics_are_those_of_the_definition(L, ties, dtype):
             found = decide_labels(data.proba, gains[g], decisions)
             assert found.dtype == np.uint8
             np.testing.assert_array_equal(found, chosen[g])
-        oracle = LabelsOracle(data, share)
+        oracle = TableOracle(Table.of(data), share)
         assert oracle.exact == bool(np.all(share == 1.0))
         found = oracle.maximize(gains)
         for one, expected in ((found.rows, rows), (found.diagonal, diagonal), (found.columns, columns)):
@@ -80,7 +81,7 @@ def test_decisions_and_statistics_are_those_of_the_definition(L, ties, dtype):
             np.testing.assert_allclose(one, expected, rtol=1e-6 if dtype == np.float32 else 1e-12, atol=1e-15)
         with by_numpy():
             np.testing.assert_array_equal(decide_labels(data.proba, gains[0], decisions), chosen[0])
-            other = LabelsOracle(data, share).maximize(gains)
+            other = TableOracle(Table.of(data), share).maximize(gains)
         assert_same_statistics(found, other)
 
 
@@ -104,16 +105,16 @@ def test_very_many_labels():
         gains = gains_on(rng, L, ties=True, B=1)
         chosen, _, diagonal, _ = defined(data, 0.0, gains)
         np.testing.assert_array_equal(decide_labels(data.proba, gains, data.decisions), chosen[0])
-        np.testing.assert_allclose(LabelsOracle(data, 0.0).maximize(gains).diagonal, diagonal, rtol=1e-12)
+        np.testing.assert_allclose(TableOracle(Table.of(data), 0.0).maximize(gains).diagonal, diagonal, rtol=1e-12)
 
 
 def test_gains_with_more_digits_than_float32_are_decided_in_float64():
     P = np.full((2, 3), 0.5, dtype=np.float32)
     gains = Gains.reduced([[1.0, 1e-40, -1e-40], [1.0, 1.0, -1.0]])
-    data = MemoryTable(ARRAYS, P, labels=None, weight=None, classes=(0, 1, 2), decisions=ANY)
+    data = Part(ARRAYS, P, labels=None, weight=None, classes=(0, 1, 2), decisions=ANY)
     expected = [[1, 1, 0], [1, 1, 0]]
     assert decide_labels(P, gains[0], ANY).tolist() == expected
-    found = LabelsOracle(data, 1.0).maximize(gains)
+    found = TableOracle(Table.of(data), 1.0).maximize(gains)
     assert found.columns.tolist() == expected
     assert found.diagonal.tolist() == [[0.5, 0.5, 0.0]] * 2
 
@@ -125,8 +126,8 @@ def test_no_rows_choose_nothing():
 def test_what_it_does_not_have_is_refused():
     data = table(np.random.default_rng(0), 5, 3, np.float64, ties=False, labelled=False)
     with pytest.raises(ValueError, match="counts labels, and this table has none; pass `y=`"):
-        LabelsOracle(data, 0.5)
-    oracle = LabelsOracle(data, 1.0)
+        TableOracle(Table.of(data), 0.5)
+    oracle = TableOracle(Table.of(data), 1.0)
     with pytest.raises(ValueError, match="several labels per row have no confusion matrix"):
         oracle.maximize(Gains.reduced(np.ones(3)), matrix=True)
     with pytest.raises(TypeError, match="full gains have no reduced form"):
@@ -142,7 +143,7 @@ def test_the_same_bytes_for_any_number_of_threads(form, threads):
     gains, answers = gains_on(rng, L, ties=False), []
     for number in (1, 2, 8):
         threads(number)
-        oracle = LabelsOracle(data, 0.4)
+        oracle = TableOracle(Table.of(data), 0.4)
         found = oracle.maximize(gains)
         decided = decide_labels(data.proba, gains[0], data.decisions)
         answers.append([part.tobytes() for part in (oracle.rows, found.diagonal, found.columns, decided)])
@@ -154,8 +155,9 @@ import sys
 import numpy as np
 from confmax import kernels
 from confmax.tables.array.kind import ARRAYS
-from confmax.tables.array.labels import LabelsOracle, decide_labels
+from confmax.tables.array.labels import decide_labels
 from confmax.tables.decisions import decisions_of
+from confmax.tables.table import Table, TableOracle
 from tests.test_labels_oracle import gains_on, table
 rng = np.random.default_rng(4)
 print(kernels.native and kernels.native.instructions)
@@ -166,7 +168,7 @@ for dtype in (np.float32, np.float64):
                 data = table(rng, 140, L, dtype, ties=ties, decisions=decisions_of(form))
                 gains = gains_on(rng, L, ties=ties, B=2)
                 print(decide_labels(data.proba, gains[0], data.decisions).tobytes().hex())
-                found = LabelsOracle(data, 0.3).maximize(gains)
+                found = TableOracle(Table.of(data), 0.3).maximize(gains)
                 print(found.diagonal.tobytes().hex(), found.columns.tobytes().hex(), file=sys.stderr)
 """
 

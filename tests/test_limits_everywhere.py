@@ -292,7 +292,7 @@ def test_compare_tunes_within_limits_and_judges_every_rule_by_them(table, tmp_pa
     # by hand: the same folds, a rule tuned without each
     frame = pd.read_csv(table)
     P, y = frame[list("abc")].to_numpy(), frame["truth"].to_numpy()
-    folds = stratified_folds(make_table(P, y, classes=list("abc")), 5, 0)
+    folds = stratified_folds(make_table(P, y, classes=list("abc")).head, 5, 0)
     decided = np.empty(len(y), dtype=object)
     for k in range(5):
         part = confmax.maximize("accuracy", P[folds != k], y[folds != k], classes=list("abc"), constraints=limits[1::2])

@@ -28,7 +28,7 @@ def sample(seed, n=250, K=3, sharpness=2.0):
 def calibrated(solution, P):
     """Return the calibrated probabilities of a solution."""
     found = solution.calibration
-    return P if found is None else make_table(P).calibrated(found.calibrator).proba
+    return P if found is None else make_table(P).calibrated(found.calibrator).head.proba
 
 
 def on_model(name, p, decided, K, weight=None):

@@ -72,7 +72,7 @@ def test_ties_go_to_the_largest_index(decider):
 def test_backends_decide_identically_even_on_ties(seed, n, K, digits, single, form):
     """Both multiply, then add, in the table's dtype, without fusing: no near-tie may fall differently."""
     rng = np.random.default_rng(seed)
-    P = make_table(simplex(rng, n, K, np.float32 if single else np.float64, digits)).proba
+    P = make_table(simplex(rng, n, K, np.float32 if single else np.float64, digits)).head.proba
     if form == "full":
         gains = Gains.from_matrix(np.round(rng.normal(size=(3, K, K)), 1))
     else:
@@ -92,7 +92,7 @@ def test_backends_decide_identically_even_on_ties(seed, n, K, digits, single, fo
 def test_gains_of_distances_are_their_matrices(power, K):
     """The O(K) recurrences decide as the K x K matrix does, wherever no two scores nearly tie."""
     rng = np.random.default_rng(K)
-    P = make_table(simplex(rng, 2000, K)).proba
+    P = make_table(simplex(rng, 2000, K)).head.proba
     gains = Gains.reduced(-rng.random((5, K)), rng.normal(size=(5, K)), power=power)
     scores = np.sort(np.einsum("ni,bij->bnj", P, gains.matrices()), axis=2)
     clear = scores[:, :, -1] - scores[:, :, -2] > 1e-12
@@ -107,7 +107,7 @@ def test_a_power_of_two_on_a_gain_changes_no_decision(seed, power):
     """Gains are scaled before they are rounded to float32, so even 2^200 neither overflows nor flips a row."""
     rng = np.random.default_rng(seed)
     P = simplex(rng, 60, 4, np.float32)
-    P = make_table(P).proba
+    P = make_table(P).head.proba
     a, b = rng.random(4), rng.normal(size=4)
     scaled = Gains.reduced(np.ldexp(a, power), np.ldexp(b, power))
     np.testing.assert_array_equal(decide(P, scaled), decide(P, Gains.reduced(a, b)))
@@ -115,7 +115,7 @@ def test_a_power_of_two_on_a_gain_changes_no_decision(seed, power):
 
 def test_float32_statistics_are_summed_in_double(backend):
     rng = np.random.default_rng(2)
-    P = make_table(simplex(rng, 200_000, 3, np.float32)).proba
+    P = make_table(simplex(rng, 200_000, 3, np.float32)).head.proba
     C = make_oracle(make_table(P), backend=backend).maximize(Gains.reduced(np.ones(3)))
     decision = reference_decide(P, Gains.reduced(np.ones(3)))[0]
     exact = [P[decision == k, k].astype(np.longdouble).sum() / len(P) for k in range(3)]
@@ -152,7 +152,7 @@ MODES = ("model", "labels")
     ("arguments", "settings", "sentence"),
     [
         (("truth",), {}, "confusion is 'model', 'labels' or 'blend'; got 'truth'"),
-        ((), {"backend": "cuda"}, "backend is one of numpy, array, sparse, torch, parts, numba; got 'cuda'"),
+        ((), {"backend": "cuda"}, "backend is one of numpy, array, sparse, torch; got 'cuda'"),
         (("labels",), {}, "confusion='labels' needs y"),
         (("blend",), {"model_share": 1.5}, r"a blend needs model_share, a number from 0 to 1; got 1.5"),
     ],

@@ -37,9 +37,8 @@ def test_theorem_9_along_the_iterates(name, seed):
     K, n, rho = int(rng.integers(2, 5)), int(rng.integers(4, 40)), float(rng.choice([0.5, 0.1, 0.02]))
     table = make_table(rng.dirichlet(np.ones(K) * 0.7, n), None, rng.random(n) + 0.05)
     metric = metrics.get(name, rho=rho, smoothing="additive")
-    solution = confmax.maximize(
-        metric, table.proba, sample_weight=table.weight, solver=FrankWolfe(), randomized=True, max_passes=300, tol=1e-6
-    )
+    settings = {"solver": FrankWolfe(), "randomized": True, "max_passes": 300, "tol": 1e-6}
+    solution = confmax.maximize(metric, table.head.proba, sample_weight=table.head.weight, **settings)
     optimum = solution.value + solution.gap
     constants = smoothing_constants(name, rho, table.mean_probability())
     T = np.arange(1, 61)

@@ -33,7 +33,7 @@ def optimum(name, population, **settings):
     """Return the certified best mixture on the population's table."""
     table = population.table()
     settings = {"tol": 1e-9, "max_passes": 300, "randomized": True, **settings}
-    return confmax.maximize(name, table.proba, sample_weight=table.weight, **settings)
+    return confmax.maximize(name, table.head.proba, sample_weight=table.head.weight, **settings)
 
 
 def plug_in(population, G, *, last=True):
@@ -60,7 +60,7 @@ def test_eta_is_bayes_rule(name):
     density = np.column_stack([p * multivariate_normal(mu, S).pdf(X) for p, mu, S in parts])
     np.testing.assert_allclose(population.eta(X), density / density.sum(axis=1, keepdims=True), rtol=1e-9, atol=1e-300)
     table = population.table()
-    assert table.weight.sum() == pytest.approx(1.0)
+    assert table.head.weight.sum() == pytest.approx(1.0)
     np.testing.assert_allclose(table.mean_probability(), population.priors, atol=5e-4)
 
 
@@ -245,9 +245,9 @@ def test_proposition_1_the_hull_of_deterministic_rules_is_attained():
 def test_brute_force_fails_on_atoms_and_the_conditional_gradient_does_not():
     """Algorithm 2 ranges over deterministic rules only (remark after Theorem 12)."""
     table = atoms_example().table()
-    settings = {"sample_weight": table.weight, "max_passes": 1000}
+    settings = {"sample_weight": table.head.weight, "max_passes": 1000}
     best = optimum("h_mean", atoms_example()).value
-    brute = confmax.maximize("h_mean", table.proba, solver=BruteForce(), **settings)
-    gradient = confmax.maximize("h_mean", table.proba, solver=FrankWolfe("open_loop"), **settings)
+    brute = confmax.maximize("h_mean", table.head.proba, solver=BruteForce(), **settings)
+    gradient = confmax.maximize("h_mean", table.head.proba, solver=FrankWolfe("open_loop"), **settings)
     assert best - brute.value > 0.09
     assert best - gradient.value < 1e-3

@@ -75,7 +75,7 @@ def test_no_row_is_decided_by_a_rule_that_was_tuned_with_it():
 
 def test_mixtures_of_several_folds_are_pooled_exactly():
     P, y = sample(200)
-    table = make_table(P, y)
+    table = make_table(P, y).head
     gains = [Gains.reduced(np.random.default_rng(k).random((k + 1, 3)) + 0.2) for k in (1, 2)]
     rules = [DecisionRule(gains[0], np.array([0.25, 0.75]), (0, 1, 2)),
              DecisionRule(gains[1], np.array([0.2, 0.1, 0.7]), (0, 1, 2))]  # fmt: skip
@@ -141,7 +141,7 @@ def test_the_way_of_the_trade_off_passes_through_the_rule(metric, calibration):
 
 def test_ties_of_argmax_go_to_the_last_class():
     P, y = np.array([[0.4, 0.2, 0.4], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]]), [0, 1, 2]
-    assert plain_rules(make_table(P, y))["argmax"].decisions.tolist() == [[2, 1, 2]]
+    assert plain_rules(make_table(P, y).head)["argmax"].decisions.tolist() == [[2, 1, 2]]
     np.testing.assert_allclose(judge(RULE, P, y).change.before, [[0, 0, 1], [0, 1, 0], [0, 0, 1]])
 
 
@@ -166,7 +166,7 @@ def test_what_is_no_metric_of_the_catalogue_is_none():
 
 def freely_tuned(metric, P, y, K=4):
     """Return the solutions of the same folds, each of whatever kind it prefers."""
-    fold = folds_to_judge(make_table(P, y), 5, 0)
+    fold = folds_to_judge(make_table(P, y).head, 5, 0)
     return [confmax.maximize(metric, P[fold != k], y[fold != k], classes=range(K)) for k in range(5)]
 
 

@@ -156,7 +156,7 @@ def test_a_page_shows_what_is_left_and_leaves_out_what_makes_no_sense():
 def test_of_two_classes_both_thresholds_are_told():
     P, y = sample(600, 2)
     solution = confmax.maximize("accuracy", P, y, abstain=True, constraints=FLOOR, randomized=False)
-    evidence = evidence_of(make_table(P, y, None, (0, 1)), solution.metric, solution.rule, solution)
+    evidence = evidence_of(make_table(P, y, None, (0, 1)).head, solution.metric, solution.rule, solution)
     shown = figures(evidence, get("f1"), order_known=True, n_replicates=39, level=0.9, seed=0)
     both = words.class_sentences(shown)
     assert len(both) == 2 and not any("otherwise" in sentence for sentence in both)

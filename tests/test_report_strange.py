@@ -102,7 +102,7 @@ def _without_the_last(P, y):
         return confmax.maximize("min_recall", P[kept], y[kept], classes=(0, 1, 2, 3), **kind)
 
     solution = tune(slice(None), {})
-    return shown(cross_fitted(make_table(P, y, None, (0, 1, 2, 3)), solution, tune, n_folds=3, seed=0))
+    return shown(cross_fitted(make_table(P, y, None, (0, 1, 2, 3)).head, solution, tune, n_folds=3, seed=0))
 
 
 def test_matrices_of_many_classes_of_which_few_are_there():

@@ -70,7 +70,7 @@ def test_knots_bound_what_a_class_is_worth_at_any_prices(metric, seed):
     for _ in range(4):
         gain = Gains.reduced(rng.normal(size=(1, 3)), rng.normal(size=(1, 3)) / 2)
         paid = Gains.reduced(rng.normal(size=(1, 3)) / 4, rng.normal(size=(1, 3)) / 4)
-        rows = RowPrices(k, gain.plus(paid), paid).rows(table, weight.sum())
+        rows = RowPrices(k, gain.plus(paid), paid).rows(table.head, weight.sum())
         # at any denominator, with the price that bounds it best
         every = np.arange(len(k))
         s = 1 / (scores.base + rng.random(len(k)))

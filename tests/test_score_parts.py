@@ -239,6 +239,7 @@ def test_compare_judges_all_rows(hpc, monkeypatch):
     assert "rows of a sample" in run("compare", hpc / "parts", *how)[0]
 
 
+@pytest.mark.usefixtures("gathers")
 def test_compare_of_a_small_folder_is_that_of_the_file(hpc):
     how = ("--label", "obs", "--metric", "macro_f1", "--replicates", "0")
     whole, parts = (document("compare", hpc / name, *how) for name in ("whole.parquet", "parts"))
@@ -318,3 +319,73 @@ def test_a_page_counts_all_rows(hpc, tmp_path, monkeypatch, rule, options):
         pattern = r"with a total weight of ([\d,.]+)<"
         totals = [re.search(pattern, path.read_text())[1] for path in (tmp_path / "whole.parquet.html", out)]
         assert totals[0] == totals[1]
+
+
+# --- several labels per row -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tags(tmp_path_factory):
+    """Write rows of three labels as a file and as a folder, labels as columns and as lists, and rules for them."""
+    folder = tmp_path_factory.mktemp("tags")
+    draw = np.random.default_rng(8)
+    names = ["sea", "sun", "rain"]
+    P = draw.beta(1, 2, (900, 3))
+    Y = (draw.random(P.shape) < P**1.3).astype(int)
+    columns = {f"p_{name}": P[:, k] for k, name in enumerate(names)}
+    columns |= {f"y_{name}": Y[:, k] for k, name in reversed(list(enumerate(names)))}
+    columns |= {"tags": [[names[k] for k in np.flatnonzero(row)] for row in Y], "w": np.arange(900) % 3 * 0.5}
+    table = pa.table(columns)
+    pq.write_table(table, folder / "whole.parquet")
+    (folder / "parts").mkdir()
+    for k in range(3):
+        pq.write_table(table.slice(k * 300, 300), folder / "parts" / f"{k}.parquet", row_group_size=120)
+    np.save(folder / "p.npy", P)
+    np.save(folder / "y.npy", Y)
+    for name, decisions in (("any", "any"), ("two", 2)):
+        limit = None if decisions == 2 else "recall[sea] >= 0.5"
+        library.maximize("macro_f1", P[::2], Y[::2], classes=names, decisions=decisions, constraints=limit).rule.save(
+            folder / f"{name}.json"
+        )
+    return folder
+
+
+@pytest.mark.usefixtures("small_sample")
+@pytest.mark.parametrize("labels", [("--labels", "y_sea,y_sun,y_rain"), ("--label", "tags")], ids=["columns", "lists"])
+@pytest.mark.parametrize(("rule", "more"), [("any", ()), ("two", ("--weight", "w"))])
+def test_labels_of_a_folder_are_judged_as_those_of_the_file(tags, labels, rule, more):
+    how = ("--rule", tags / f"{rule}.json", *labels, *more, "--replicates", "60")
+    whole, parts = (document("score", tags / name, *how) for name in ("whole.parquet", "parts"))
+    assert parts.pop("file") == str(tags / "parts") and whole.pop("file")
+    if rule == "any":
+        # separate thresholds are found on the sample
+        for one in (whole, parts):
+            del one["verdict"]
+            for row in one["values"]:
+                del row["others"]["separate thresholds"]
+    same(whole, parts)
+    assert run("score", tags / "parts", *how)[0].count("macro_f1")
+
+
+@pytest.mark.usefixtures("small_sample")
+def test_a_page_of_labels_counts_all_rows_of_a_folder(tags, tmp_path):
+    pytest.importorskip("jinja2")
+    shown = []
+    for name in ("whole.parquet", "parts"):
+        out = tmp_path / f"{name}.html"
+        line = ("report", tags / "two.json", tags / name, "--labels", "y_sea,y_sun,y_rain", "--weight", "w", "-o", out)
+        run(*line, "--replicates", "60")
+        text = re.sub(r"<dt>rows</dt>.*?</dd>|<pre.*?</pre>|<p class=.eyebrow.*?</p>", "", out.read_text(), flags=re.S)
+        shown.append(text)
+    assert shown[0] == shown[1] and "total weight of" in out.read_text()
+
+
+def test_labels_beside_an_array_and_options_of_whole_files(tags):
+    how = ("--rule", tags / "two.json", "--replicates", "0")
+    whole = document("score", tags / "whole.parquet", *how, "--labels", "y_sea,y_sun,y_rain")
+    found = document("score", tags / "p.npy", *how, "--label", tags / "y.npy")
+    same(whole["values"], found["values"])
+    same(whole["labels"], found["labels"])
+    told = refusal("score", tags / "parts", *how, "--label", "tags", "--separator", ";")
+    assert "--separator is for files that are read whole" in told and "columns of 0 and 1" in told
+    assert "is an array without names" in refusal("score", tags / "p.npy", *how, "--labels", "y_sea,y_sun,y_rain")

@@ -107,7 +107,7 @@ def test_thresholds_turned_round_are_left_out_where_right_decisions_pay(name):
     metric = metrics.get(name)
     for seed in range(30):
         P = rng.dirichlet(rng.uniform(0.2, 2.0, 2), 40)
-        rows = make_table(P).column_sums(np.full(40, 1 / 40))
+        rows = make_table(P).head.column_sums(np.full(40, 1 / 40))
         assert threshold._rises(metric.as_ratios(rows, 2))
         cuts = threshold.Thresholds.of(Estimate.alike(make_table(P), 1.0), matrix=False).confusions
         turned = threshold._turned_round(cuts)
@@ -296,13 +296,13 @@ def test_a_sample_is_used_if_it_has_the_classes_and_about_the_rows_that_were_ask
 
     found = sample(P)
     assert 10 <= found.table.n_rows <= 40 and found.exact
-    chosen = (found.table.proba[:, None] == P).all(axis=2).any(axis=1)
+    chosen = (found.table.head.proba[:, None] == P).all(axis=2).any(axis=1)
     assert chosen.all()
-    np.testing.assert_allclose(found.rows, found.table.proba.mean(axis=0))
+    np.testing.assert_allclose(found.rows, found.table.head.proba.mean(axis=0))
     # few rows, copies of one row, no weight in the sample
     assert sample(P[:99]) is None
     assert sample(np.repeat(P[:1], 400, axis=0)) is None
-    sampled = (P[:, None] == found.table.proba).all(axis=2).any(axis=1)
+    sampled = (P[:, None] == found.table.head.proba).all(axis=2).any(axis=1)
     assert sample(P, weight=np.where(sampled, 0.0, 1.0)) is None
     # the only row of a class is in the sample, or not
     place = np.arange(400)
@@ -320,7 +320,7 @@ def test_parts_whose_sample_lacks_a_class_are_solved_within_limits_without_it(mo
     P = np.random.default_rng(0).dirichlet([1.0, 1.0, 0.01], 1000)
     y = np.where(np.arange(1000) == 1, 2, P[:, :2].argmax(axis=1))
     parts = cut(P, y, at=(300, 700))
-    assert 2 not in make_table(parts).in_one_place().labels
+    assert 2 not in make_table(parts).head.labels
     limits = ["rate[0] <= 0.25", "recall[1] >= 0.5"]
     found = confmax.maximize("accuracy", parts, constraints=limits, confusion="labels", calibration=None)
     decided = found.predict(P)

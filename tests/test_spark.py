@@ -111,6 +111,9 @@ def test_the_same_rule_as_in_memory(spark):
     ]
     parts = confmax.maximize("macro_f1", cut(P, y, w, at=at)).rule
     assert found[0].to_json() == found[1].to_json() == parts.to_json()
+    judged = confmax.score("macro_f1", df, "label", parts, sample_weight="weight", classes=range(4), n_replicates=0)
+    here = confmax.score("macro_f1", P, y, parts, sample_weight=w, n_replicates=0)
+    np.testing.assert_allclose(judged.values, here.values, atol=1e-12)
     certified = confmax.maximize("g_mean", df.drop("label"), sample_weight="weight")
     whole = confmax.maximize("g_mean", P, sample_weight=w)
     assert certified.value == pytest.approx(whole.value, abs=2e-6)
@@ -138,8 +141,8 @@ def test_batches_do_not_matter_and_settings_of_the_session_stay(spark, monkeypat
 @pytest.mark.usefixtures("small_samples")
 def test_samples_depend_on_content_only(spark):
     P, y, w = labelled(20_000, 4)
-    here = make_table(cut(P, y, w, at=(123,))).sample
-    there = make_table(frame_of(spark, columns_of(P, y, w), at=(9000, 9000, 15_000)), "label", "weight").sample
+    here = make_table(cut(P, y, w, at=(123,))).head
+    there = make_table(frame_of(spark, columns_of(P, y, w), at=(9000, 9000, 15_000)), "label", "weight").head
     assert 500 < len(here.proba) < 1500
     for name in ("proba", "labels", "weight"):
         np.testing.assert_array_equal(getattr(here, name), getattr(there, name))
@@ -304,6 +307,7 @@ def test_what_is_held_is_let_go(spark):
     # What earlier tests held may be let go at any moment, by Java's garbage collection: only what is new is counted.
     before = held_by(spark)
     table = make_table(df)
+    _ = table.known
     assert len(held_by(spark) - before) == 1
     del table
     assert not held_by(spark) - before
@@ -398,6 +402,8 @@ def test_several_labels_are_tuned_as_in_memory(spark, monkeypatch, small):
             assert there.rule.class_names == ("a", "b", "c")
             found = confmax.score("macro_f1", P, Y, there, sample_weight=weight, n_replicates=0)
             assert found.estimate("rule").value == pytest.approx(there.label_value, abs=1e-12)
+            judged = confmax.score("macro_f1", df, y, there, n_replicates=0, **given)
+            assert judged.estimate("rule").value == pytest.approx(there.label_value, abs=1e-12)
             np.testing.assert_array_equal(decided(there.rule.transform(df)), there.predict(P))
         of_model = confmax.maximize("macro_f1", df, decisions=decisions, **given)
         alone = confmax.maximize("macro_f1", P, sample_weight=weight, decisions=decisions)

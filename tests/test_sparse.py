@@ -18,12 +18,11 @@ from confmax.checks import check_oracle
 from confmax.confusion import Gains
 from confmax.oracle import decide, make_oracle, make_table
 from confmax.oracle import decide as reference_decide
-from confmax.tables import checked_probabilities, memory
-from confmax.tables.memory import TransferredDecisions
+from confmax.tables import Table, checked_probabilities, memory
 from confmax.tables.sparse import by_numpy
 from confmax.tables.sparse import kind as sparse_oracle
 from confmax.tables.sparse import rows as sparse_rows
-from confmax.tables.sparse.kind import SparseOracle
+from confmax.tables.sparse.kind import _edges
 from confmax.tables.sparse.rows import largest_first
 from tests.helpers import assert_same_statistics, compiled, labels_drawn
 
@@ -99,9 +98,9 @@ def test_answers_are_those_of_the_reference_on_the_dense_table(
     csr = with_zeros(P, seed, index)
     given_weight = weight if weighted else None
     sparse = make_oracle(make_table(csr, y, given_weight, range(K)), "blend", model_share=share)
-    assert isinstance(sparse, SparseOracle)
+    assert sparse.table.head.storage.backend == "sparse"
     reference = make_oracle(make_table(P, y, given_weight, range(K)), "blend", backend="numpy", model_share=share)
-    np.testing.assert_array_equal(decide(sparse.table.proba, gains), reference_decide(P, gains))
+    np.testing.assert_array_equal(decide(sparse.table.head.proba, gains), reference_decide(P, gains))
     expected = reference.maximize(gains, matrix=True)
     np.testing.assert_allclose(sparse.rows, expected.rows, rtol=0, atol=1e-12)
     for matrix in (False, True):
@@ -112,7 +111,8 @@ def test_answers_are_those_of_the_reference_on_the_dense_table(
 @pytest.mark.usefixtures("form")
 def test_the_oracle_passes_the_conformance_checks_on_tables_with_zeros():
     def make(table, share):
-        return SparseOracle(make_table(with_zeros(table.proba), table.labels, table.weight, table.classes), share)
+        rows = table.head
+        return make_table(with_zeros(rows.proba), rows.labels, rows.weight, rows.classes).oracle(share)
 
     check_oracle(make)
 
@@ -159,11 +159,11 @@ def test_kernels_and_their_numpy_forms_agree(monkeypatch, n, K, most, dtype):
     for native in (kernels.native, None):
         monkeypatch.setattr(kernels, "native", native)
         table = make_table(given_rows, y, None, range(K))
-        exact, close = [table.proba.data, table.probability_of(made)], []
+        exact, close = [table.head.proba.data, table.head.probability_of(made)], []
         for gains in random_gains(n, K):
-            exact += [decide(table.proba, gains)]
+            exact += [decide(table.head.proba, gains)]
             for share, weights in ((1.0, None), (0.0, weight), (0.4, weight), (0.0, None)):
-                oracle = make_oracle(replace(table, weight=weights), "blend", model_share=share)
+                oracle = make_oracle(Table.of(replace(table.head, weight=weights)), "blend", model_share=share)
                 for matrix in (False, True)[: 1 + (K < 20)]:
                     answer = oracle.maximize(gains, matrix=matrix)
                     close += [answer.rows, answer.diagonal, answer.columns, *([answer.matrix] if matrix else [])]
@@ -195,7 +195,7 @@ def test_statistics_do_not_depend_on_the_number_of_threads(threads):
         oracle = make_oracle(make_table(sp.csr_array(P), y, weight), "blend", model_share=0.4)
         parts = [oracle.maximize(gains, matrix=matrix) for matrix in (False, True)]
         answers.append([oracle.rows, parts[0].diagonal, parts[0].columns, parts[1].matrix])
-    assert len(oracle._edges(12)) > 3  # or nothing was tested
+    assert len(_edges(oracle.table.head, 12)) > 3  # or nothing was tested
     for other in answers[1:]:
         assert [part.tobytes() for part in other] == [part.tobytes() for part in answers[0]]
 
@@ -264,13 +264,11 @@ def test_decisions_on_other_probabilities_are_counted(share):
     P, y, weight = top_k(14, 300, 4, 2)
     other, *_ = top_k(15, 300, 4, 3)
     gains = Gains.from_matrix(np.random.default_rng(0).normal(size=(2, 4, 5)))
-    found = [
-        TransferredDecisions(
-            make_table(kind(other)), make_oracle(make_table(kind(P), y, weight), "blend", model_share=share)
-        )
-        for kind in (np.asarray, sp.csr_array)
-    ]
-    dense, sparse = (each.maximize(gains, matrix=True) for each in found)
+    found = []
+    for kind in (np.asarray, sp.csr_array):
+        rows, by = (make_table(kind(each), y, weight).head for each in (P, other))
+        found.append(rows.storage.scan(rows, gains, share, matrix=True, by=by))
+    dense, sparse = found
     assert_same_statistics(sparse, dense, rtol=1e-7, atol=1e-12)
 
 
@@ -282,10 +280,10 @@ def test_decisions_on_other_probabilities_are_counted(share):
 def test_every_format_is_read(form, kind):
     P, y, _ = top_k(20, 40, 5, 2)
     csr = getattr(sp, f"{form}_{kind}")(P)
-    table = make_table(csr, y)
-    np.testing.assert_array_equal(table.proba.toarray(), P)
-    assert type(table.proba) is sp.csr_array
-    assert table.backend == "sparse"
+    rows = make_table(csr, y).head
+    np.testing.assert_array_equal(rows.proba.toarray(), P)
+    assert type(rows.proba) is sp.csr_array
+    assert rows.storage.backend == "sparse"
 
 
 @pytest.mark.usefixtures("form")
@@ -326,7 +324,7 @@ def test_rows_are_renormalised_as_dense_ones():
 @pytest.mark.parametrize("dtype", [bool, np.int8, np.int64, np.uint8])
 def test_whole_numbers_are_probabilities_too(dtype):
     table = make_table(sp.csr_array(np.eye(3, dtype=dtype)))
-    assert table.proba.dtype == np.float64
+    assert table.head.proba.dtype == np.float64
     assert table.mean_probability().tolist() == [1 / 3] * 3
 
 
@@ -457,7 +455,7 @@ def test_two_classes_are_searched_by_threshold_however_many_rows(monkeypatch):
     """A table whose cells are at most four times its entries may be made dense at any size."""
     monkeypatch.setattr("confmax.tables.sparse.kind.DENSE_CELLS", 0)
     csr = sp.csr_array([[0.5, 0.5], [0.25, 0.75]])
-    assert make_table(csr).dense("a test").proba.shape == (2, 2)
+    assert make_table(csr).head.dense("a test").proba.shape == (2, 2)
 
 
 @pytest.mark.usefixtures("form")

@@ -83,11 +83,11 @@ def test_one_class_only():
 
 def test_rows_are_renormalised_once():
     P = np.array(GOOD) * 1.0005
-    once = make_table(P).proba
+    once = make_table(P).head.proba
     np.testing.assert_allclose(once.sum(1), 1, atol=1e-15)
-    assert make_table(once).proba.tobytes() == once.tobytes()
+    assert make_table(once).head.proba.tobytes() == once.tobytes()
     exact = np.array(GOOD)
-    assert make_table(exact).proba is exact  # nothing to do, nothing copied
+    assert make_table(exact).head.proba is exact  # nothing to do, nothing copied
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_rows_are_renormalised_once():
 )
 def test_dtypes(dtype, kept):
     P = np.array([[1, 0], [0, 1]]).astype(dtype)
-    assert make_table(P).proba.dtype == np.dtype(kept)
+    assert make_table(P).head.proba.dtype == np.dtype(kept)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_the_same_rule_byte_for_byte(kind, dtype):
         other = swapped(P)
     else:
         other.data = swapped(other.data)
-    assert make_table(other).proba.dtype == make_table(given).proba.dtype
+    assert make_table(other).head.proba.dtype == make_table(given).head.proba.dtype
     settings = {"sample_weight": weight, "confusion": "labels", "calibration": None, "randomized": True}
     one = confmax.maximize("g_mean", given, y, **settings)
     two = confmax.maximize("g_mean", other, y, **settings)
@@ -194,7 +194,7 @@ def test_files_of_such_numbers(tmp_path, dtype):
 def test_boolean_labels():
     table = make_table([[0.4, 0.6], [0.7, 0.3]], [True, False])
     assert table.classes == (False, True)
-    assert table.labels.tolist() == [1, 0]
+    assert table.head.labels.tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
@@ -203,6 +203,6 @@ def test_frames_are_read_by_column_name(frame):
     table = frame({"VF": [0.7, 0.1, 0.2], "M": [0.2, 0.8, 0.2], "L": [0.1, 0.1, 0.6]})
     by_name = make_table(table, y)
     assert by_name.classes == ("VF", "M", "L")  # the frame's order, not the sorted one
-    assert by_name.labels.tolist() == [0, 2, 1]
+    assert by_name.head.labels.tolist() == [0, 2, 1]
     chosen = make_table(table, y, classes=["L", "M", "VF"])
-    np.testing.assert_array_equal(chosen.proba, by_name.proba[:, ::-1])
+    np.testing.assert_array_equal(chosen.head.proba, by_name.head.proba[:, ::-1])

@@ -12,7 +12,7 @@ from confmax.oracle import decide
 from confmax.tables.array import tally as counted
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.fingerprints import chosen_by_hash
-from confmax.tables.partitioned import at_once
+from confmax.tables.partitioned import checking
 from confmax.tables.partitioned import table as in_parts
 from tests.helpers import by_numpy
 from tests.parts_helpers import labelled
@@ -90,8 +90,8 @@ def written(tmp_path, monkeypatch):
     files = importlib.import_module("confmax.tables.partitioned.files")
     monkeypatch.setattr(files, "PART_CELLS", 1)
     seen = []
-    tally = at_once.tally
-    monkeypatch.setattr(at_once, "tally", lambda *given: seen.append(tally(*given)) or seen[-1])
+    tally = checking.tally
+    monkeypatch.setattr(checking, "tally", lambda *given: seen.append(tally(*given)) or seen[-1])
 
     def write(P, y):
         columns = {f"p{k}": P[:, k] for k in range(P.shape[1])}
@@ -108,7 +108,7 @@ def rules_of(K):
 
 def scored(table, rules, monkeypatch, *, whole):
     if whole:
-        monkeypatch.setattr(at_once, "is_tallied", lambda *_: False)
+        monkeypatch.setattr(checking, "is_tallied", lambda *_: False)
     return confmax.score(["macro_f1", "mcc"], table, rules=rules, n_replicates=40)
 
 

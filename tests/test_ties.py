@@ -15,7 +15,7 @@ from confmax.optimize.descent import descended, free_prices, log_step, roots, sl
 from confmax.optimize.loop import Problem, baselines
 from confmax.optimize.points import Form
 from confmax.oracle import CountingOracle, make_oracle, make_table
-from confmax.tables import MemoryTable
+from confmax.tables import Part
 from confmax.tables.groups import Groups
 from confmax.tables.ties import MOST_ROWS
 from tests.helpers import compiled
@@ -88,7 +88,7 @@ def test_weights_are_repeated_rows():
 def test_groups_are_decided_apart():
     P, group = rows(900, 3), np.arange(900) % 2
     table = make_table(P, classes=list(range(3)))
-    beside = Groups.of(group, 900).beside(table)
+    beside = table.with_groups(Groups.of(group, 900)).side_by_side()
     asked, prices = functions(6, 6, 4)
     B = beside.density_of_ties(asked, prices)
     parts = [make_table(P[group == g], classes=list(range(3))) for g in range(2)]
@@ -154,7 +154,7 @@ def test_descent_without_a_compiled_density_takes_differences(monkeypatch):
     space, oracle, matrix = space_of("accuracy", P, LIMITS)
     g, _ = descended(space, oracle, matrix=matrix)
     known = slope_of_answers(space, oracle, g, matrix=matrix)
-    monkeypatch.setattr(MemoryTable, "density_of_ties", lambda *_: None)
+    monkeypatch.setattr(Part, "density_of_ties", lambda *_: None)
     by_answers = slope_of_answers(space, oracle, g, matrix=matrix)
     assert np.allclose(by_answers, known, rtol=0.3, atol=0.1 * np.abs(known).max())
     other, _ = descended(space, oracle, matrix=matrix)

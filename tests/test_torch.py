@@ -12,8 +12,6 @@ from confmax.checks import check_solver
 from confmax.confusion import Gains
 from confmax.optimize import Dinkelbach, choose
 from confmax.oracle import make_oracle, make_table
-from confmax.tables import MemoryTable
-from confmax.tables.array.kind import ARRAYS
 from confmax.tables.fingerprints import row_hashes
 from tests.torch_helpers import NARROW, WIDE, drawn_labels, simplex, small_chunks
 
@@ -30,10 +28,10 @@ torch = pytest.importorskip("torch")
 def test_right_tensors_are_read_in_place():
     for dtype in (*WIDE.values(), *NARROW):
         P = torch.full((6, 4), 0.25, dtype=dtype)
-        assert make_table(P).proba.data_ptr() == P.data_ptr()
-        assert make_table(P).proba.dtype == dtype
+        assert make_table(P).head.proba.data_ptr() == P.data_ptr()
+        assert make_table(P).head.proba.dtype == dtype
         rows = P[::2, :2] * 2
-        assert make_table(rows).proba.data_ptr() == rows.data_ptr()
+        assert make_table(rows).head.proba.data_ptr() == rows.data_ptr()
 
 
 def test_every_layout_and_history_of_a_tensor():
@@ -62,11 +60,11 @@ def test_every_layout_and_history_of_a_tensor():
 def test_rows_that_nearly_sum_to_one_are_divided():
     P = torch.tensor([[0.5, 0.5], [0.3, 0.7004], [0.25, 0.75]])
     table = make_table(P)
-    np.testing.assert_array_equal(table.proba.numpy(), make_table(P.numpy()).proba)
+    np.testing.assert_array_equal(table.head.proba.numpy(), make_table(P.numpy()).head.proba)
     assert P[1, 1] == np.float32(0.7004)
-    np.testing.assert_array_equal(make_table(table.proba).proba.numpy(), table.proba.numpy())
+    np.testing.assert_array_equal(make_table(table.head.proba).head.proba.numpy(), table.head.proba.numpy())
     half = P.half()
-    assert make_table(half).proba.data_ptr() == half.data_ptr()
+    assert make_table(half).head.proba.data_ptr() == half.data_ptr()
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64])
@@ -74,7 +72,7 @@ def test_a_vector_is_the_second_of_two_classes(dtype):
     p = torch.tensor([0, 1, 1, 0]) if dtype is torch.int64 else torch.tensor([0.0, 0.25, 0.75, 1.0], dtype=dtype)
     table = make_table(p, [0, 0, 1, 1])
     assert (table.n_rows, table.n_classes) == (4, 2)
-    np.testing.assert_array_equal(table.proba.double().numpy(), make_table(p.double().numpy()).proba)
+    np.testing.assert_array_equal(table.head.proba.double().numpy(), make_table(p.double().numpy()).head.proba)
 
 
 def with_entry(value, dtype=torch.float32, row=70, column=1):
@@ -133,7 +131,7 @@ def test_arrays_take_labels_weights_and_keys_as_tensors():
     P, y = np.eye(3)[[0, 1, 2, 1]] * 0.4 + 0.2, torch.tensor([0, 1, 2, 2])
     weight = torch.tensor([1.0, 2.0, 1.0, 0.5], dtype=torch.bfloat16, requires_grad=True)
     table = make_table(P, y, weight)
-    assert table.labels.tolist() == [0, 1, 2, 2] and table.weight.tolist() == [1.0, 2.0, 1.0, 0.5]
+    assert table.head.labels.tolist() == [0, 1, 2, 2] and table.head.weight.tolist() == [1.0, 2.0, 1.0, 0.5]
     rule = confmax.DecisionRule(Gains.reduced(np.eye(3)), np.full(3, 1 / 3), (0, 1, 2))
     np.testing.assert_array_equal(rule.predict(P, keys=torch.arange(4) - 3), rule.predict(P, keys=np.arange(4) - 3))
 
@@ -221,17 +219,17 @@ def test_a_calibration_of_the_callers_sees_arrays():
 def test_a_sample_takes_the_rows_that_it_takes_of_an_array():
     P = simplex(np.random.default_rng(20), 3000, 4)
     for dtype in WIDE:
-        table, tensors = (make_table(each) for each in (P.astype(dtype), torch.from_numpy(P.astype(dtype))))
+        table, tensors = (make_table(each).head for each in (P.astype(dtype), torch.from_numpy(P.astype(dtype))))
         taken = tensors.sampled(0.2)
-        assert taken.backend == "torch" and 300 < taken.n_rows < 900
+        assert taken.storage.backend == "torch" and 300 < taken.n_rows < 900
         np.testing.assert_array_equal(taken.proba.numpy(), table.sampled(0.2).proba)
-        loose = make_table(torch.from_numpy(P.astype(dtype) * dtype(1.0004)))
-        given = make_table(P.astype(dtype) * dtype(1.0004))
+        loose = make_table(torch.from_numpy(P.astype(dtype) * dtype(1.0004))).head
+        given = make_table(P.astype(dtype) * dtype(1.0004)).head
         for mine, theirs in ((tensors, table), (loose, given)):
             np.testing.assert_array_equal(mine.row_hashes(), theirs.row_hashes())
             np.testing.assert_array_equal(mine.unordered_hashes(), theirs.unordered_hashes())
     halves = make_table(torch.from_numpy(P).half())
-    np.testing.assert_array_equal(halves.row_hashes(), row_hashes(torch.from_numpy(P).half().float().numpy()))
+    np.testing.assert_array_equal(halves.head.row_hashes(), row_hashes(torch.from_numpy(P).half().float().numpy()))
     assert 300 < halves.sampled(0.2).n_rows < 900
 
 
@@ -277,6 +275,6 @@ def test_a_solver_holds_its_promises_on_tensors():
     metric = metrics.get("cohen_kappa")
     P = torch.from_numpy(simplex(np.random.default_rng(19), 80, 3))
     found = confmax.maximize(metric, P, solver=choose("auto", metric, 3, 3, exact=True))
-    again = make_oracle(MemoryTable(ARRAYS, P.numpy(), labels=None, weight=None, classes=(0, 1, 2)), backend="numpy")
+    again = make_oracle(make_table(P.numpy(), classes=(0, 1, 2)), backend="numpy")
     assert found.value == pytest.approx(float(metric.values(found.rule.evaluate(again))), abs=1e-12)
     assert found.gap <= 1e-6

@@ -9,13 +9,12 @@ from confmax.checks import check_oracle
 from confmax.oracle import decide, make_oracle, make_table
 from confmax.oracle import decide as reference_decide
 from confmax.oracle.numpy import NumpyOracle
-from confmax.tables import MemoryTable
+from confmax.tables import Part, Table
 from confmax.tables.array.kind import ARRAYS
 from tests.torch_helpers import FORMS, NARROW, WIDE, drawn_labels, random_gains, simplex, small_chunks
 
 torch = pytest.importorskip("torch")
 
-from confmax.tables.tensor import oracle as _torch  # noqa: E402
 
 # --- decisions --------------------------------------------------------------------------------------------------------
 
@@ -72,10 +71,9 @@ def test_statistics_equal_the_reference(dtype, mode, share, weighted):
     y, weight = rng.integers(0, 5, 700), rng.random(700) * 1e-5 if weighted else None
     oracle = make_oracle(make_table(P, torch.from_numpy(y), weight, range(5)), mode, model_share=share)
     held = (P.double() if dtype == torch.float64 else P.float()).numpy()
-    reference = NumpyOracle(
-        MemoryTable(ARRAYS, held, labels=y, weight=weight, classes=tuple(range(5))), oracle.model_share
-    )
-    assert isinstance(oracle, _torch.TorchOracle)
+    rows = Part(ARRAYS, held, labels=y, weight=weight, classes=tuple(range(5)))
+    reference = NumpyOracle(Table.of(rows), oracle.model_share)
+    assert oracle.table.head.storage.backend == "torch"
     np.testing.assert_allclose(oracle.rows, reference.rows, atol=1e-14)
     for form in FORMS:
         gains = random_gains(rng, 5, form, digits=6)

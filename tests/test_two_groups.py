@@ -1,6 +1,5 @@
 """Limits that compare two groups by their names, against programs over all decisions and limits on differences."""
 
-from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -248,7 +247,7 @@ def test_shares_of_both_groups_show_the_limit():
 
 def test_rows_without_one_of_the_groups_judge_nothing():
     P, y, group = labelled()
-    table = replace(make_table(P, y), groups=Groups.of(group, len(y)))
+    table = make_table(P, y).with_groups(Groups.of(group, len(y)))
     kept, absent = judged("rate[yes | women] >= rate[yes | old]", table)
     assert kept is None and absent == ("rate[yes | women] >= rate[yes | old]",)
 

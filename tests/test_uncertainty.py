@@ -340,7 +340,7 @@ def test_dict_frame_and_text(sample):
         ({"metric": []}, "metric is a name, a Metric, a function, or a list"),
         ({"metric": ["accuracy", "f1_micro"]}, "two metrics are called accuracy"),
         ({"metric": "f1"}, "f1 is a metric of two classes"),
-        ({"y": None}, "pass arrays proba"),
+        ({"y": None}, "score counts labels; pass y=, the labels of every row"),
         ({"rule": {"a": 1}}, "as rules="),
         ({"rules": [1]}, "rules is a mapping"),
         ({"rules": {"rule": np.zeros(240, int)}, "rule": np.zeros(240, int)}, "the name of the argument rule"),

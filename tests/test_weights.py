@@ -145,7 +145,7 @@ def test_parts_find_a_unit_that_all_of_them_share():
         assert parts.n_weighted == whole.n_weighted
         answers = [make_oracle(one, "labels").maximize(Gains.reduced([1.0, 2.0, 1.0])) for one in (whole, parts)]
         np.testing.assert_allclose(answers[1].columns, answers[0].columns, rtol=1e-12)
-        np.testing.assert_array_equal(np.sort(parts.in_memory().weight), np.sort(whole.weight))
+        np.testing.assert_array_equal(np.sort(parts.head.weight), np.sort(whole.head.weight))
 
 
 def test_weights_must_be_numbers_that_are_held():

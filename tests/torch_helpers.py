@@ -21,7 +21,7 @@ def simplex(rng, n, K, dtype=np.float64, digits=None):
     P = rng.dirichlet(np.ones(K), n)
     if digits is not None:
         P = np.round(P, digits) + 10.0 ** (-digits - 2)
-    return make_table((P / P.sum(axis=1, keepdims=True)).astype(dtype)).proba
+    return make_table((P / P.sum(axis=1, keepdims=True)).astype(dtype)).head.proba
 
 
 def drawn_labels(rng, P):

@@ -32,19 +32,19 @@ table, atoms = population.table(), atoms_example().table()
 # The population has three points, so that the best rule must draw between rules.
 
 metric = metrics.get("h_mean", rho=0.1, smoothing="additive")
-settings = {"sample_weight": atoms.weight, "randomized": True}
-best = confmax.maximize(metric, atoms.proba, **settings, tol=1e-9, max_passes=400)
+settings = {"sample_weight": atoms.head.weight, "randomized": True}
+best = confmax.maximize(metric, atoms.head.proba, **settings, tol=1e-9, max_passes=400)
 runs = {
     "paper's step": confmax.maximize(
         metric,
-        atoms.proba,
+        atoms.head.proba,
         solver=FrankWolfe("open_loop"),
         **settings,
         tol=1e-9,
         max_passes=200,
     ),
     "fully corrective": confmax.maximize(
-        metric, atoms.proba, solver=FullyCorrective(), **settings, tol=1e-9
+        metric, atoms.head.proba, solver=FullyCorrective(), **settings, tol=1e-9
     ),
 }
 constants = smoothing_constants("h_mean", 0.1, atoms.mean_probability())
@@ -61,7 +61,7 @@ bound = [
 # probabilities, which :func:`confmax.populations.eta_error` measures. The model is a logistic regression on m rows.
 
 accuracy = metrics.get("accuracy")
-optimum = confmax.maximize(accuracy, table.proba, sample_weight=table.weight).value
+optimum = confmax.maximize(accuracy, table.head.proba, sample_weight=table.head.weight).value
 errors, losses = [], []
 for m in (50, 100, 300, 1000, 3000, 10_000):
     for seed in range(4):

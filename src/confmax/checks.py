@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -17,14 +18,14 @@ from confmax.metrics.structure import STEPS, random_confusion, random_rows, refu
 from confmax.optimize import Mixture, Problem, Solver, baselines, run
 from confmax.oracle import BACKENDS, CountingOracle, make_oracle
 from confmax.oracle.ties import with_ties_broken
-from confmax.tables import MemoryTable, Oracle, Table, make_table
+from confmax.tables import Oracle, Table, make_table
 
 __all__ = ["check_metric", "check_oracle", "check_solver", "random_confusion", "random_table"]
 
 
 def random_table(
     rng: np.random.Generator, n: int, n_classes: int, *, ties: bool = False, weights: bool = False
-) -> MemoryTable:
+) -> Table:
     """Return a random table whose labels are drawn from its probabilities; ``ties`` rounds these to tenths.
 
     Parameters
@@ -42,8 +43,8 @@ def random_table(
     --------
     >>> import numpy as np
     >>> from confmax.checks import random_table
-    >>> random_table(np.random.default_rng(0), 5, 3).proba.shape
-    (5, 3)
+    >>> random_table(np.random.default_rng(0), 5, 3).n_rows
+    5
     """
     P = rng.dirichlet(np.ones(n_classes), size=n)
     if ties:
@@ -53,7 +54,7 @@ def random_table(
     y = (rng.random(n)[:, None] > np.cumsum(P, axis=1)).sum(axis=1).clip(0, n_classes - 1)
     y[:n_classes] = np.arange(n_classes)  # every class is present
     weight = rng.random(n) + 0.1 if weights else None
-    return make_table(P, y, weight, range(n_classes)).in_memory()
+    return make_table(P, y, weight, range(n_classes))
 
 
 # --- metrics ----------------------------------------------------------------------------------------------------------
@@ -170,7 +171,7 @@ def check_oracle(make: str | Callable[[Table, float], Oracle], *, seed: int = 0,
     if isinstance(make, str):
         if make not in BACKENDS:
             raise ValueError(f"backend is one of {', '.join(BACKENDS)}; got {make!r}")
-        make = BACKENDS[make]
+        make = partial(_of_backend, make)
     rng = np.random.default_rng(seed)
     for n, K in ((1, 2), (37, 2), (600, 3), (1500, 7)):
         for weights in (False, True):
@@ -178,6 +179,11 @@ def check_oracle(make: str | Callable[[Table, float], Oracle], *, seed: int = 0,
             for share in (1.0, 0.0, 0.3):
                 _check_statistics(make, table, share, _random_gains(rng, K), rtol)
             _check_maximum(make(table, 1.0), rng, K)
+
+
+def _of_backend(backend: str, table: Table, share: float) -> Oracle:
+    confusion = {1.0: "model", 0.0: "labels"}.get(share, "blend")
+    return make_oracle(table, confusion, backend=backend, model_share=share)
 
 
 def _random_gains(rng: np.random.Generator, K: int) -> list[Gains]:
@@ -191,13 +197,14 @@ def _random_gains(rng: np.random.Generator, K: int) -> list[Gains]:
 
 
 def _check_statistics(
-    make: Callable[[Table, float], Oracle], table: MemoryTable, share: float, batches: list[Gains], rtol: float
+    make: Callable[[Table, float], Oracle], table: Table, share: float, batches: list[Gains], rtol: float
 ) -> None:
     oracle = make(table, share)
-    reference = BACKENDS["numpy"](table, share)
+    reference = _of_backend("numpy", table, share)
+    rows = table.head
     order = np.random.default_rng(0).permutation(table.n_rows)
-    assert table.labels is not None
-    permuted = make(table.take(order), share)
+    assert rows.labels is not None
+    permuted = make(Table.of(rows.take(order)), share)
     assert np.allclose(oracle.rows, reference.rows, rtol=0, atol=rtol), "the oracle's rows are not the class priors"
     assert oracle.model_share == share, "the oracle's model_share is not what it was made with"
     assert oracle.exact == (share == 1.0), "an oracle is exact on the model confusion and only there"
@@ -208,13 +215,13 @@ def _check_statistics(
         _compare(permuted.maximize(gains, matrix=True), expected, rtol, "its answer on permuted rows")
         single = Confusion.stack([oracle.maximize(gains[k], matrix=True)[0] for k in range(len(gains))])
         _compare(single, expected, rtol, "its answer to each gain alone")
-    if table.weight is not None:
+    if rows.weight is not None:
         counts = np.random.default_rng(1).integers(0, 3, table.n_rows)
         # the first rows hold one label of each class, and none may vanish
         counts[: table.n_classes] = 1
-        weighted = make(replace(table, weight=counts.astype(float)), share)
-        plain = replace(table, weight=None)
-        repeated = make(plain.take(np.repeat(np.arange(table.n_rows), counts)), share)
+        weighted = make(Table.of(replace(rows, weight=counts.astype(float))), share)
+        plain = replace(rows, weight=None)
+        repeated = make(Table.of(plain.take(np.repeat(np.arange(table.n_rows), counts))), share)
         first, second = (each.maximize(batches[1], matrix=True) for each in (weighted, repeated))
         _compare(first, second, rtol, "rows repeated in place of integer weights")
 

@@ -81,9 +81,9 @@ class FinitePopulation:
     satisfies_continuity = False
 
     def __init__(self, proba: ArrayLike, weight: ArrayLike | None = None, features: ArrayLike | None = None) -> None:
-        table = make_table(np.asarray(proba, dtype=np.float64), None, weight).in_memory()
+        table = make_table(np.asarray(proba, dtype=np.float64), None, weight).head
         n = table.n_rows
-        w = np.full(n, 1 / n) if table.weight is None else table.weight / table.weight.sum()
+        w = table.weights / table.weight_total
         X = np.arange(n, dtype=np.float64)[:, None] if features is None else _points(features)
         if len(X) != n or len(np.unique(X, axis=0)) != n:
             raise ValueError(f"features must hold {n} different points, one per row of proba; got shape {X.shape}")

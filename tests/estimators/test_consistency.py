@@ -24,7 +24,7 @@ MODELS = {"logistic": LogisticRegression(), "tree": DecisionTreeClassifier(max_d
 @cache
 def optimum(population, metric):
     table = population.table()
-    return confmax.maximize(metric, table.proba, sample_weight=table.weight, randomized=True).value
+    return confmax.maximize(metric, table.head.proba, sample_weight=table.head.weight, randomized=True).value
 
 
 def regret(population, metric, clf):
@@ -114,11 +114,11 @@ def test_where_rows_differ_the_rule_is_tuned_out_of_fold(three):
 def test_which_rows_are_repetitive(d, n, rarest, expected):
     y = np.where(np.arange(n) < rarest, 1, 0)
     proba = np.full((n, 2), 0.5)
-    assert is_repetitive(d, make_table(proba, y)) == expected
+    assert is_repetitive(d, make_table(proba, y).head) == expected
     # rows without weight are no rows
     more = np.concatenate([y, np.full(1000, 2)])
     weight = np.r_[np.ones(n), np.zeros(1000)]
-    assert is_repetitive(d, make_table(np.full((n + 1000, 3), 1 / 3), more, weight)) == expected
+    assert is_repetitive(d, make_table(np.full((n + 1000, 3), 1 / 3), more, weight).head) == expected
 
 
 def test_copies_of_a_row_with_another_last_digit_are_one():

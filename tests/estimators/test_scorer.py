@@ -34,7 +34,7 @@ def drawn(n, K, seed=0):
 )
 def test_the_score_is_that_of_both_halves(metric, limit):
     P, y = drawn(600, 3)
-    fold = stratified_halves(make_table(P, y), 0)
+    fold = stratified_halves(make_table(P, y).head, 0)
     decided = np.empty(600, dtype=int)
     for k in range(2):
         solution = confmax.maximize(

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import ABSENT, Array, Gains
-from confmax.tables import MemoryTable, Table, decide
+from confmax.tables import Part, Table, decide
 
 ROUNDING = 1e-12  # a recall that differs by less than 1e-8 does not differ
 QUANTILES = 24  # of the rows in the order of two classes, at which recalls are compared,
@@ -46,7 +46,7 @@ def model_share(table: Table, fraction: float = 1.0, *, levels: bool = False) ->
     without them (`confmax.calibration.held_out`); the rules decide on the raw probabilities. With ``levels``, how often
     labels of two classes are true among the first tenths of the order is compared, too.
     """
-    differences, variances = _differences(table.in_memory(), levels=levels)
+    differences, variances = _differences(table.head, levels=levels)
     weight = 1.0 / (variances + LEAST_VARIANCE)
     off = float(weight @ differences**2)
     if off <= ROUNDING:
@@ -58,19 +58,20 @@ def model_share(table: Table, fraction: float = 1.0, *, levels: bool = False) ->
     return rest / (rest + bias) if rest + bias > 0.0 else 1.0
 
 
-def shares_of_groups(table: MemoryTable, fraction: float = 1.0) -> Array:
+def shares_of_groups(table: Table, fraction: float = 1.0) -> Array:
     """Return the `model_share` of every group (G,) of a table with limits; without rows that of all groups."""
     whole = model_share(table, fraction, levels=True)
-    shares = np.full(len(table.groups), whole)
+    rows = table.head
+    shares = np.full(len(rows.groups), whole)
     for g in range(len(shares)):
-        there = np.flatnonzero(table.groups.codes == g)
+        there = np.flatnonzero(rows.groups.codes == g)
         if len(there):
-            raw = None if table.raw is None else table.raw.take(there)
-            shares[g] = model_share(replace(table.take(there), raw=raw), fraction, levels=True)
+            raw = None if rows.raw is None else rows.raw.take(there)
+            shares[g] = model_share(Table.of(replace(rows.take(there), raw=raw)), fraction, levels=True)
     return shares
 
 
-def _differences(table: MemoryTable, *, levels: bool) -> tuple[Array, Array]:
+def _differences(table: Part, *, levels: bool) -> tuple[Array, Array]:
     """Return quantities of labels minus those of the model, and the variances of these differences.
 
     The quantities are the recalls of every present class by some rules. The variance is that of the labels given the
@@ -80,7 +81,7 @@ def _differences(table: MemoryTable, *, levels: bool) -> tuple[Array, Array]:
     labels = table.labels
     K = table.n_classes
     assert labels is not None
-    w = np.ones(table.n_rows) if table.weight is None else table.weight
+    w = table.weights
     # weights are relative: the variance sees (sum w)^2 / sum w^2 rows
     w = w / w.sum()
     given = table if table.raw is None else table.raw

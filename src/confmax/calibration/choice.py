@@ -25,7 +25,7 @@ from confmax.calibration import families, scaling
 from confmax.calibration.calibrators import Scaling
 from confmax.calibration.families import Fit, Rows
 from confmax.confusion import Array
-from confmax.tables import Calibrator, MemoryTable, Table, apply_calibrator
+from confmax.tables import Calibrator, Part, Table, apply_calibrator
 from confmax.tables.draws import cross_fit, masks
 
 
@@ -121,7 +121,7 @@ def fit(table: Table, kind: str) -> Scaling:
     """
     if kind not in families.KINDS:
         raise ValueError(f"kind must be one of {', '.join(families.KINDS)}; got {kind!r}")
-    _need_labels(table.in_memory(), kind)
+    _need_labels(table.head, kind)
     return families.first_fit(families.labelled(table, 0), kind).calibrator
 
 
@@ -169,20 +169,20 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
     check_calibration(kind)
     if isinstance(kind, Calibration):
         return kind
-    table = table.in_memory()
+    rows = table.head
     word = kind if isinstance(kind, str) else "given"
-    if kind is None or (word == "auto" and (table.labels is None or table.is_truncated)):
+    if kind is None or (word == "auto" and (rows.labels is None or table.is_truncated)):
         return None
     if table.is_truncated:
         raise ValueError(
             "a sparse table cannot be calibrated, because its zeros are probabilities that were left out; calibrate "
             "before you drop the small probabilities, or pass calibration=None"
         )
-    p = None if table.labels is None else table.probability_of(table.labels)
-    before = None if p is None else _mean_loss(table, p)
+    p = None if rows.labels is None else rows.probability_of(rows.labels)
+    before = None if p is None else _mean_loss(rows, p)
     if isinstance(kind, Scaling):
         return Calibration("given", kind, before, log_loss(table.calibrated(kind)))
-    _need_labels(table, kind)
+    _need_labels(rows, kind)
     compared = sample = families.labelled(table, seed, most=families.rows_to_compare(table), by_class=True)
     if word == "matrix" and table.n_classes not in families.TRIED_CLASSES:
         # nothing is compared: losses of the sample that the strength is chosen on are enough to report
@@ -193,7 +193,7 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
         assert p is not None
         # the loss of a class of probability zero is infinite; cut at 27.6 nats, few such rows would make its standard
         # error so large that raw probabilities pass
-        zeros = bool((p[table.weight > 0.0] if table.weight is not None else p).min() == 0.0)
+        zeros = bool(p[rows.weighted].min() == 0.0)
         found, fits, means = _compared(sample, zeros)
     else:
         found = word
@@ -205,11 +205,11 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
     best = fits[found]
     if compared.part < 1.0 or sample is not compared:
         # only a sample leaves something to be done
-        rows = families.labelled(table, seed, best.rows.floor)
+        every = families.labelled(table, seed, best.rows.floor)
         if found == "matrix":
             # second derivatives of more rows, and nearer to the end, spare those of all rows
-            best = best.again(rows.few(), tol=families.CHOICE_TOL, curvature=best.curvature)
-        best = best.again(rows, tol=families.ALL_TOL, curvature=best.curvature, slow=families.ALL_SLOW)
+            best = best.again(every.few(), tol=families.CHOICE_TOL, curvature=best.curvature)
+        best = best.again(every, tol=families.ALL_TOL, curvature=best.curvature, slow=families.ALL_SLOW)
     calibrator = best.calibrator
     after = log_loss(table.calibrated(calibrator))
     return Calibration(found, calibrator, before, after, means, best.strength if found == "matrix" else None)
@@ -249,10 +249,10 @@ def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = No
         out = rows.proba.copy()
         for part, calibrator in cross_fit(fitted, masks(rows.folds())):
             out[part] = apply_calibrator(calibrator, rows.proba[part])
-    given_rows = table.dense("the fit of a calibration")
+    given_rows = table.head.dense("the fit of a calibration")
     raw = given_rows.with_rows(rows.proba, rows.labels, rows.weight)
     groups = None if given_rows.groups is None else given_rows.groups.take(rows.place)
-    return replace(raw, proba=out, raw=raw, groups=groups)
+    return Table.of(replace(raw, proba=out, raw=raw, groups=groups))
 
 
 def log_loss(table: Table) -> float | None:
@@ -272,15 +272,13 @@ def log_loss(table: Table) -> float | None:
     >>> round(log_loss(make_table([[0.5, 0.5], [0.5, 0.5]], [0, 1])), 6)
     0.693147
     """
-    table = table.in_memory()
-    if table.labels is None:
-        return None
-    return _mean_loss(table, table.probability_of(table.labels))
+    rows = table.head
+    return None if rows.labels is None else _mean_loss(rows, rows.probability_of(rows.labels))
 
 
-def _mean_loss(table: MemoryTable, p: NDArray[Any]) -> float:
-    """Return the log loss of a table whose rows give their classes the probabilities ``p`` (n,)."""
-    return float(np.average(scaling.losses_of(p), weights=table.weight))
+def _mean_loss(rows: Part, p: NDArray[Any]) -> float:
+    """Return the log loss of rows that give their classes the probabilities ``p`` (n,)."""
+    return float(np.average(scaling.losses_of(p), weights=rows.weight))
 
 
 def check_calibration(kind: Any) -> None:
@@ -296,8 +294,8 @@ def check_calibration(kind: Any) -> None:
         )
 
 
-def _need_labels(table: MemoryTable, kind: Any) -> None:
-    if table.labels is None:
+def _need_labels(rows: Part, kind: Any) -> None:
+    if rows.labels is None:
         shown = repr(kind) if isinstance(kind, str) else type(kind).__name__
         raise ValueError(f"calibration={shown} is fitted on labels, but there are none; pass y, or calibration=None")
 
@@ -337,7 +335,7 @@ def _means(losses: dict[str, Array], rows: Rows) -> dict[str, float]:
     return {name: float(np.average(loss, weights=rows.weight)) for name, loss in losses.items() if len(losses) > 1}
 
 
-def _given(table: MemoryTable, given: Any, sample: Rows, before: float | None) -> Calibration:
+def _given(table: Table, given: Any, sample: Rows, before: float | None) -> Calibration:
     """Return the calibration by a copy of the caller's object, which is compared on a sample and fitted on all rows."""
     rows = sample if sample.part == 1.0 else families.labelled(table, sample.seed, sample.floor)
     losses = {

@@ -20,7 +20,7 @@ from confmax.calibration.scaling import losses_of
 from confmax.confusion import Array
 from confmax.errors import Sentence
 from confmax.kernels.blocks import over_rows
-from confmax.tables import MemoryTable, Table
+from confmax.tables import Part, Table
 
 PART_ROWS = 1 << 16  # of one thread's task
 CELLS = 1 << 22  # of the rows on which other orders of the columns are tried
@@ -49,11 +49,11 @@ def doubt_of_order(
     Differences of log losses count from two standard errors of the paired difference on. The best of the K! orders of
     the columns counts as better from ``2 + sqrt(2 log K!)`` on: so much more is the best of so many by chance.
     """
-    rows = table.in_memory()
-    if rows.labels is None or rows.is_truncated:
+    rows = table.head
+    if rows.labels is None or table.is_truncated:
         return ""
     labels = rows.labels
-    weight = np.ones(rows.n_rows) if rows.weight is None else rows.weight
+    weight = rows.weights
     loss = losses_of(rows.probability_of(labels))
     if likely is not None:
         there = losses_of(rows.probability_of(np.asarray(likely)[labels]))
@@ -105,15 +105,15 @@ def doubt_of_label_order(table: Table) -> str:
     """
     from scipy.optimize import linear_sum_assignment
 
-    rows = table.in_memory()
+    rows = table.head
     L = rows.n_classes
-    if rows.labels is None or rows.is_truncated or not 1 < L <= MOST_CLASSES or rows.n_rows < FEW:
+    if rows.labels is None or table.is_truncated or not 1 < L <= MOST_CLASSES or rows.n_rows < FEW:
         return ""
     some = rows.at(slice(None, None, 1 + rows.n_rows * L // LABEL_CELLS))
     P = some.dense("the search of an order").proba.astype(np.float64)
     labels: Any = some.labels
     Y = (labels.toarray() if hasattr(labels, "toarray") else labels).astype(np.float64)
-    weight = np.ones(len(P)) if some.weight is None else some.weight
+    weight = some.weights
     w = weight / weight.sum()
     P, Y = P - w @ P, Y - w @ Y
     size = np.sqrt(np.outer(w @ P**2, w @ Y**2) * (w @ w))
@@ -134,7 +134,7 @@ def doubt_of_label_order(table: Table) -> str:
     return ""
 
 
-def _knows(rows: MemoryTable, weight: Array) -> bool:
+def _knows(rows: Part, weight: Array) -> bool:
     """Return whether the true class of a row is more probable there than in other rows, beyond chance.
 
     Chance is what the mean probability of the true class varies by if the labels are shuffled, which is known. True if

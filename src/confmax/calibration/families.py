@@ -124,18 +124,18 @@ def labelled(
     If there are more than ``most`` rows, these are a random sample of about so many. ``by_class``, small classes have
     more than their share of it, and every class weighs as much as in all rows.
     """
-    table = table.dense("the fit of a calibration")
+    rows = table.head.dense("the fit of a calibration")
     # hashes of the probabilities in any order: an order of the columns must not move a row to another fold
-    labels = table.labels
-    hashes = table.unordered_hashes()
+    labels = rows.labels
+    hashes = rows.unordered_hashes()
     assert labels is not None
-    P: Any = table.proba
+    P: Any = rows.proba
     K = P.shape[1]
     place = np.arange(len(P))
     weight = np.ones(len(P))
-    if table.weight is not None:
-        place = np.flatnonzero(table.weight > 0)
-        weight = table.weight[place]
+    if rows.weight is not None:
+        place = np.flatnonzero(rows.weight > 0)
+        weight = rows.weight[place]
         weight = _in_rows(weight / weight.max())  # no square overflows
         P, labels, hashes = P[place], labels[place], hashes[place]
     part = 1.0
@@ -144,7 +144,7 @@ def labelled(
         of_class = _parts_of_classes(labels, K, most) if by_class else np.full(K, most / len(P))
         of_all = np.bincount(labels, weight, K)
         parts = of_class[labels]
-        if table.weight is not None:
+        if rows.weight is not None:
             # rows of much weight are there, as they decide a fit
             mean = of_all / np.maximum(np.bincount(labels, minlength=K), 1)
             parts = np.minimum(parts * np.maximum(weight / mean[labels], 1.0), 1.0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from confmax.confusion import Array
 from confmax.kernels.blocks import over_rows
 from confmax.kernels.label_bins import EDGE, LOGIT, binned, mapped
-from confmax.tables import MemoryTable, Table
+from confmax.tables import Part, Table
 from confmax.tables.several import with_entries
 
 STRENGTH = 2.0  # true rows that the common map counts as
@@ -127,24 +127,23 @@ def _sets(table: Table) -> list[Bins]:
     """Return the bins of all labels, a set for those that have as many."""
     if not table.is_whole:
         return [_of_parts(table)]
-    rows = table.in_memory()
-    return list(_stored(rows)) if rows.is_truncated else [Bins(np.arange(table.n_classes), *_binned(rows))]
+    rows = table.head
+    return list(_stored(rows)) if table.is_truncated else [Bins(np.arange(table.n_classes), *_binned(rows))]
 
 
 def _of_parts(table: Table) -> Bins:
     """Return the bins of a table that is read in parts, added up over these."""
     bins = _n_bins(table.n_classes)
-    found = table.over_parts(partial(_sums_of_part, bins=bins))
-    sums, total, squares = reduce(_both, found)
+    sums, total, squares = table.over_parts(partial(_sums_of_part, bins=bins), _both)
     z = np.divide(sums[0], sums[2], out=np.zeros_like(sums[0]), where=sums[2] > 0.0)
     # as many rows as the weights are worth
     return Bins(np.arange(table.n_classes), z, *(total / squares * sums[1:]))
 
 
-def _sums_of_part(part: MemoryTable, *, bins: int) -> tuple[Array, float, float]:
+def _sums_of_part(part: Part, *, bins: int) -> tuple[Array, float, float]:
     """Return the sums of logits, of true rows and of all (3, L, bins), by weight, and of weights and their squares."""
     assert part.labels is not None
-    weights = np.ones(part.n_rows) if part.weight is None else part.weight
+    weights = part.weights
     out = np.empty((3, part.n_classes, bins))
     for label in range(part.n_classes):
         out[:, label] = _added(_logit(part.proba[:, label]), weights * part.labels[:, label], weights, bins)
@@ -186,7 +185,7 @@ def _sigmoid(x: Array) -> Array:
         return np.asarray(1.0 / (1.0 + np.exp(-x)))
 
 
-def _binned(table: MemoryTable) -> tuple[Array, Array, Array]:
+def _binned(table: Part) -> tuple[Array, Array, Array]:
     """Return mean logits, and the weight of true and of all rows, (L, bins) each; few rows are bins of their own."""
     assert table.labels is not None
     n, L = table.proba.shape
@@ -205,11 +204,10 @@ def _binned(table: MemoryTable) -> tuple[Array, Array, Array]:
     return np.divide(z, every, out=z, where=every > 0.0), true, every
 
 
-def _worth(table: MemoryTable) -> Array:
+def _worth(table: Part) -> Array:
     """Return the weights of rows (n,), as many rows as they are worth."""
-    if table.weight is None:
-        return np.ones(table.n_rows)
-    return np.asarray(table.weight * (table.weight.sum() / (table.weight**2).sum()))
+    weights = table.weights
+    return np.asarray(weights * (weights.sum() / (weights**2).sum()))
 
 
 def _counted(logits: Array, true: Array, weights: Array, bins: int) -> tuple[Array, Array, Array]:
@@ -226,7 +224,7 @@ def _added(logits: Array, true: Array, weights: Array, bins: int) -> tuple[Array
     return z, hits, every
 
 
-def _stored(table: MemoryTable) -> Iterator[Bins]:
+def _stored(table: Part) -> Iterator[Bins]:
     """Yield the bins of what a sparse table stores, for labels that store about as many rows.
 
     A label that stores few rows has a bin for each, so that all bins are at most twice as many as entries. What is not

@@ -63,7 +63,7 @@ from confmax.evaluate import Score
 from confmax.evaluate.decided import Decided
 from confmax.evaluate.evidence import Evidence, of_folds, pooled, solutions_of_folds
 from confmax.evaluate.limits import limit_scores
-from confmax.evaluate.lines import Judged, judge_checked
+from confmax.evaluate.lines import Judged, judge
 from confmax.evaluate.protocols import Tuned
 from confmax.evaluate.rivals import CHOW, names_of, on_as_many
 from confmax.evaluate.scores import PLAIN
@@ -79,7 +79,7 @@ from confmax.progress import Bar
 from confmax.rule import DecisionRule
 from confmax.solution import Plan, Solution
 from confmax.solution.tuning import on_some_rows
-from confmax.tables import MemoryTable
+from confmax.tables import Part, Table
 from confmax.tables.draws import folds_by_content, folds_to_judge
 
 N_FOLDS = 5
@@ -131,7 +131,7 @@ def comparison(
     all rules. ``rules`` are further ones, by the names of their files, and ``settings`` those of the bootstrap.
     """
     table = checked_table(rows, rules.values())
-    sample = table.in_memory()
+    sample = table.head
     chosen = _chosen(wanted, rows, plan, rules)
     # what cannot be maximised so is refused before anything is tuned
     for metric in chosen.values():
@@ -145,7 +145,7 @@ def comparison(
     given = _of_files(rules, rows)
     app.warn(*filter(None, [doubt_of_rows(given, table)]))
     plans = {name: _plan_for(metric, plan, rules) for name, metric in chosen.items()}
-    evidence = _cross_fitted(sample, plans, plan.random_state, bar, by_content=sample is not table)
+    evidence = _cross_fitted(sample, plans, plan.random_state, bar, by_content=not table.whole)
     areas = _areas(evidence, limits) if plan.abstains else {}
     tuned_for = {one: one.removeprefix("for ") for one in evidence} | {path: rules[path].metric for path in given}
     judged = _judged(table, evidence, given, plan.random_state)
@@ -210,7 +210,7 @@ def comparison(
     return {
         **source_document(rows),
         "folds": N_FOLDS,
-        **({} if sample is table else {"tuned_on_rows": sample.n_rows}),
+        **({} if table.whole else {"tuned_on_rows": sample.n_rows}),
         **({"abstain": plan.abstain} if plan.abstains else {}),
         "metrics": list(evaluated),
         "units": units,
@@ -238,7 +238,7 @@ def _judged_by(
     rules: Mapping[str, DecisionRule],
     evaluated: dict[str, Metric],
     rows: FileRows,
-    table: MemoryTable,
+    table: Part,
     *,
     abstains: bool,
 ) -> dict[str, str]:
@@ -256,7 +256,7 @@ def _judged_by(
         if metric is None or not_applicable(metric, rows):
             continue
         name = f"{metric!r} of {path}" if several and metric.cost_table is not None else repr(metric)
-        placed = of_what_is_decided({name: metric}, table, rows)[0] if abstains else {name: metric}
+        placed = of_what_is_decided({name: metric}, Table.of(table), rows)[0] if abstains else {name: metric}
         if name in placed:
             found[path] = name
             evaluated.setdefault(name, placed[name])
@@ -283,13 +283,14 @@ def _judged(table: Any, evidence: Mapping[str, Any], given: Mapping[str, Decisio
     """Return what plain, cross-fitted and ``given`` rules decide on all rows."""
     if not table.is_whole:
         folds = {one: [solution.rule for solution in found.solutions] for one, found in evidence.items()}
-        return judge_checked(table, partial(_decide_by_folds, folds, given, seed))
-    applied = {path: decided_in_groups(rule, table) for path, rule in given.items()}
+        return judge(table, partial(_decide_by_folds, folds, given, seed))
+    sample = table.head
+    applied = {path: decided_in_groups(rule, sample) for path, rule in given.items()}
     tuned = {one: found.decided for one, found in evidence.items()}
-    return Judged(table, table, {**plain_rules(table), **tuned, **applied})
+    return Judged(table, sample, {**plain_rules(sample), **tuned, **applied})
 
 
-def _warn_of_rare(table: MemoryTable) -> None:
+def _warn_of_rare(table: Part) -> None:
     """Warn of classes with so few rows that rules without one fold have seen hardly any of them."""
     counts = np.bincount(np.asarray(table.labels), minlength=table.n_classes)
     rare = [f"{name} ({count})" for name, count in zip(table.classes, counts, strict=True) if 0 < count < 2 * N_FOLDS]
@@ -354,7 +355,7 @@ def _decide_by_folds(
     folds: Mapping[str, Sequence[DecisionRule]],
     rules: Mapping[str, DecisionRule],
     seed: int,
-    table: MemoryTable,
+    table: Part,
     prior: Array,
 ) -> dict[str, Decided]:
     """Return what plain rules, rules of ``folds`` and given ``rules`` decide for the rows of a part."""
@@ -367,7 +368,7 @@ def _decide_by_folds(
 
 
 def _cross_fitted(
-    table: MemoryTable, plans: Mapping[str, Plan], seed: int, bar: Bar, *, by_content: bool
+    table: Part, plans: Mapping[str, Plan], seed: int, bar: Bar, *, by_content: bool
 ) -> dict[str, Evidence]:
     """Return what the rules tuned by every plan decide on rows that they have not seen; of draws the expectation.
 
@@ -386,10 +387,10 @@ def _cross_fitted(
 
 
 def _without_folds(
-    name: str, plan: Plan, table: MemoryTable, folds: NDArray[np.int64], progress: Callable[[], None]
+    name: str, plan: Plan, table: Part, folds: NDArray[np.int64], progress: Callable[[], None]
 ) -> Sequence[Tuned]:
     """Return what the plan for a metric finds without each of the folds."""
-    solve = on_some_rows(plan, table)
+    solve = on_some_rows(plan, Table.of(table))
 
     def tune(rows: Any, kind: Mapping[str, Any]) -> Solution:
         progress()

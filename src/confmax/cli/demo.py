@@ -61,7 +61,7 @@ def demonstrate(progress: Callable[[int, int], Any] | None = None) -> tuple[Deci
     ``progress`` is called with the number of steps done and in all.
     """
     proba, labels, folds = load()
-    table = make_table(proba, labels, classes=CLASSES).in_memory()
+    table = make_table(proba, labels, classes=CLASSES)
     fold = np.unique(folds, return_inverse=True)[1].reshape(-1)
     # None are all rows
     parts = [*(~held for held in masks(fold)), None]
@@ -85,7 +85,7 @@ def demonstrate(progress: Callable[[int, int], Any] | None = None) -> tuple[Deci
                 progress(next(steps), len(METRICS) * len(parts))
         best = solutions[metric] = found.pop()
         rules = {**plain, "tuned": [one.rule for one in found]}
-        counts = {key: counts_of(pooled(each, table, fold), table) for key, each in rules.items()}
+        counts = {key: counts_of(pooled(each, table.head, fold), table.head) for key, each in rules.items()}
         known = ("model_value", "model_upper_bound", "model_gap", "guarantee")
         results.append(
             {

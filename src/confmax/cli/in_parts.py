@@ -24,6 +24,11 @@ from confmax.tables.partitioned.locations import Location, is_several
 from confmax.tables.partitioned.opening import first_rows, open_table
 from confmax.tables.partitioned.parts import distinct_beside, distinct_labels
 
+# what may be done otherwise with an option for files that are read whole
+_OTHERWISE = {
+    "--score": ", or store both columns of probabilities",
+    "--separator": ", or store lists of names, or columns of 0 and 1",
+}
 HEAD = 1000  # rows that tell the types of columns
 USUAL_MEMORY = 8 << 30  # bytes
 
@@ -59,7 +64,10 @@ def rows_in_parts(
 def label_rows_in_parts(
     path: Path, options: TableOptions, labels: Sequence[Any], progress: Callable[[int, int], None] | None = None
 ) -> FileRows:
-    """Return the table of `open_table` that a rule of several ``labels`` decides; a ValueError as for one class."""
+    """Return the table of `open_table` that a rule of several ``labels`` decides; a ValueError as for one class.
+
+    It brings its true labels and its weights, if the options name them.
+    """
     _refuse_whole(path, options)
     if path.suffix.lower() == ".npy":
         return _mapped_rows(path, options, progress, labels)
@@ -68,19 +76,28 @@ def label_rows_in_parts(
         existing(options.key, head, "--key")
     rows = read_label_rows(head, options, labels)
     columns = rows.columns if rows.block is None else (rows.block,)
-    source = replace(open_table(path, columns=columns, progress=progress), names=None)
-    return replace(rows, path=path, n_rows=source.n_rows, proba=source, frame=None)
+    truth = options.label_columns or options.label
+    source = replace(
+        open_table(path, label=truth, weight=options.weight, columns=columns, progress=progress), names=None
+    )
+    # labels and weights of the first rows are those that the table brings
+    return replace(rows, path=path, n_rows=source.n_rows, proba=source, labels=None, weight=None, frame=None)
 
 
 def _refuse_whole(path: Path, options: TableOptions) -> None:
     """Refuse options for files that are read whole."""
     # a score is one column, and open_table takes all
-    given = {"--score": options.score, "--sep": options.sep, "--normalize": options.normalize or None}
+    given = {
+        "--score": options.score,
+        "--sep": options.sep,
+        "--normalize": options.normalize or None,
+        "--separator": options.separator,
+    }
     option = next((name for name, value in given.items() if value is not None), None)
     if option is not None:
         raise ValueError(
             f"{option} is for files that are read whole and {path} is read in parts; name one file with "
-            f"--in-parts no" + (", or store both columns of probabilities" if option == "--score" else "")
+            f"--in-parts no" + _OTHERWISE.get(option, "")
         )
 
 
@@ -124,7 +141,7 @@ def _mapped_rows(
             f"the rule has {len(classes)} classes ({joined(classes)}) and {path} has {source.n_classes} columns; name "
             f"an array with one column per class"
         )
-    if options.columns or options.positive:
+    if options.columns or options.positive or options.label_columns:
         way_out = "give --classes, not --columns or --positive"
         if rule_classes:
             way_out = "its columns are the rule's classes in order: leave --columns and --positive out"
@@ -166,15 +183,6 @@ def refuse_several(path: Path, call: str) -> None:
         raise ValueError(
             f"{path} is read in parts, and this command reads one file whole; name one file, or in Python pass "
             f"confmax.open_table(...) to {call}"
-        )
-
-
-def refuse_in_parts(path: Path, in_parts: str) -> None:
-    """Refuse, for several labels per row, a file that would be read in parts."""
-    if is_read_in_parts(path, in_parts):
-        raise ValueError(
-            f"{path} is read in parts, and several labels per row are judged on files that are read whole; name one "
-            f"file with --in-parts no"
         )
 
 

@@ -28,9 +28,9 @@ from confmax.constraints.outcomes import NONE_DECIDED
 from confmax.evaluate import uncertainty
 from confmax.evaluate.decided import Decided, decided_by
 from confmax.evaluate.limits import judged_limits
-from confmax.evaluate.lines import Judged, judge
+from confmax.evaluate.lines import Judged
 from confmax.evaluate.scores import Score
-from confmax.evaluate.uncertainty import check_bootstrap, doubts, gains_of, in_groups, plain_rules
+from confmax.evaluate.uncertainty import check_bootstrap, doubts, gains_of, in_groups, judge_rules, plain_rules
 from confmax.evaluate.verdict import Estimate, Verdict
 from confmax.evaluate.words import in_words
 from confmax.metrics import Metric
@@ -39,9 +39,8 @@ from confmax.metrics.catalogue import metric_of
 from confmax.metrics.decided import of_decided
 from confmax.rule import DecisionRule
 from confmax.solution import fit_metric
-from confmax.tables import MemoryTable, Table, make_table
+from confmax.tables import Part, Table, make_table
 from confmax.tables.groups import Groups
-from confmax.tables.partitioned.table import unchecked
 
 # metrics that are shown where none is named, of two classes and of several; and beside them
 SEVERAL = ("macro_f1", "balanced_accuracy", "g_mean", "min_recall", "cohen_kappa")
@@ -107,26 +106,30 @@ def table_metrics(rules: Mapping[str, DecisionRule]) -> dict[str, Metric]:
 # --- rows and decisions ----------------------------------------------------------------------------------------------
 
 
-def judged_rows(rows: FileRows, rules: Mapping[str, DecisionRule], *, abstains: bool) -> Judged:
-    """Return labelled rows with what argmax, p/prior and ``rules`` for their classes decide; `decisions` in parts.
+def judged_rows(
+    rows: FileRows, rules: Mapping[str, DecisionRule], *, abstains: bool
+) -> tuple[Judged, dict[str, dict[str, Decided]]]:
+    """Return the lines of labelled rows with what argmax, p/prior and ``rules`` for their classes decide.
+
+    These are made comparable, as `decisions`. The second are what decides as many rows as each rule that abstains.
 
     Classes without rows, and columns that seem to be in another order, are told.
     """
+    table = make_table(rows.proba, classes=rows.classes) if rows.is_in_parts else checked_table(rows, rules.values())
+    by_gains = partial(gains_of, rules) if rows.is_in_parts else None
+    placed = partial(decisions, n_classes=table.n_classes, abstains=abstains)
+    found = judge_rules(table, partial(_decide, rules), by_gains, rules, placed)
     if rows.is_in_parts:
-        judged = judge(unchecked(rows.proba, rows.classes), partial(_decide, rules), partial(gains_of, rules))
-        _doubts_of(judged.table)
-    else:
-        table = checked_table(rows, rules.values()).in_memory()
-        judged = Judged(table, table, _decide(rules, table))
-    return judged._replace(decided=decisions(judged.decided, judged.rows.n_classes, abstains=abstains))
+        _doubts_of(table)
+    return found
 
 
-def _decide(rules: Mapping[str, DecisionRule], table: MemoryTable, prior: Array | None = None) -> dict[str, Decided]:
+def _decide(rules: Mapping[str, DecisionRule], table: Part, prior: Array | None = None) -> dict[str, Decided]:
     """Return what plain rules, by the class sizes ``prior`` (K,), and ``rules`` decide for the rows of a part."""
     return {**plain_rules(table, prior), **{name: decided_in_groups(rule, table) for name, rule in rules.items()}}
 
 
-def decided_in_groups(rule: DecisionRule, table: MemoryTable) -> Decided:
+def decided_in_groups(rule: DecisionRule, table: Part) -> Decided:
     """Return what a rule decides on a ``table``, whose file may hold the names of the rule's groups as text."""
     groups = table.groups
     if groups is not None and rule.groups:
@@ -141,12 +144,10 @@ def checked_table(rows: FileRows, rules: Iterable[DecisionRule] = ()) -> Table:
     """
     table = make_table(rows.proba, rows.labels, rows.weight, rows.classes)
     if rows.group is not None:
-        table = replace(table.in_memory(), groups=Groups.of(rows.group, rows.n_rows))
+        table = table.with_groups(Groups.of(rows.group, rows.n_rows))
         for rule in rules:
             if rule.groups:
                 Groups.of(typed(rows.group, rule.groups), rows.n_rows, rule.groups)
-    if table.in_memory().n_rows == table.n_rows:
-        table = table.in_memory()
     _doubts_of(table)
     return table
 
@@ -207,7 +208,7 @@ def decisions(every: Mapping[str, Decided], n_classes: int, *, abstains: bool) -
 
 
 def scores_of(
-    table: MemoryTable,
+    table: Part,
     used: Mapping[str, Metric],
     wanted: Sequence[Constraint],
     decided: Mapping[str, Decided],
@@ -228,7 +229,7 @@ def limit_documents(
     scores: Score,
     limits: Limits | None,
     decided: Decided,
-    table: MemoryTable,
+    table: Part,
     rule: str,
     absent: Sequence[str] = (),
 ) -> list[Document]:
@@ -288,7 +289,7 @@ def say_verdicts(page: Page, documents: Iterable[Document]) -> None:
     page.say(*([""] if said else []), *said)
 
 
-def in_each(scores: Score, table: MemoryTable, documents: Callable[[Score], Any]) -> Document:
+def in_each(scores: Score, table: Part, documents: Callable[[Score], Any]) -> Document:
     """Return, for a document, what ``documents`` make of the scores in each group; nothing without groups."""
     if table.groups is None:
         return {}
@@ -319,7 +320,7 @@ def with_interval(one: Document) -> str:
     return between(one["value"], *one.get("interval", (None, None)))
 
 
-def rows_undecided(decided: Decided, table: MemoryTable) -> float:
+def rows_undecided(decided: Decided, table: Part) -> float:
     """Return how many rows of a ``table`` are left undecided; of a rule that draws, the expected number."""
     copies = np.ones(table.n_rows) if table.copies is None else table.copies
     return float(decided.shares @ (decided.decisions == decided.n_decisions - 1) @ copies)

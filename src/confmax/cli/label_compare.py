@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from confmax.cli.columns import FileRows, TableOptions
 from confmax.cli.comparing import among_kept, best_of, show_differences, show_limits_of_files, show_values, values_of
 from confmax.cli.judging import bootstrap_document, say_verdicts, verdict_documents
 from confmax.cli.label_columns import read_label_rows
-from confmax.cli.label_options import label_source, mean_per_row, only_options, show_label_source
+from confmax.cli.label_options import label_source, only_options, show_label_source
 from confmax.cli.label_scores import limit_cells, limit_documents
 from confmax.cli.outputs import load_any_rule
 from confmax.cli.show import Document, Page, number, print_document
@@ -26,18 +28,17 @@ from confmax.confusion import Array
 from confmax.constraints.labels import judged_labels
 from confmax.evaluate import check_bootstrap
 from confmax.evaluate.evidence import solutions_of_folds
+from confmax.evaluate.label_lines import judge_labels
+from confmax.evaluate.label_rivals import SEPARATE, Folds, Rivals, label_rivals
 from confmax.evaluate.label_scores import (
-    SEPARATE,
     Judgeable,
     absent_labels,
     compare_labels,
     decided_by_folds,
     decided_labels,
     judged_by,
-    label_rivals,
     label_verdict,
     limits_of,
-    plain_decisions,
 )
 from confmax.evaluate.seen import doubt_of_rows
 from confmax.evaluate.verdict import Verdict
@@ -47,7 +48,7 @@ from confmax.progress import Bar
 from confmax.rule import LabelRule
 from confmax.solution.label_task import LabelPlan
 from confmax.solution.several import on_some_label_rows
-from confmax.tables import MemoryTable
+from confmax.tables import Part, Table
 from confmax.tables.decisions import ANY, Decisions, decisions_of
 from confmax.tables.draws import label_folds_to_judge
 from confmax.tables.several import labels_table
@@ -139,15 +140,16 @@ def _comparison(
     _warn_of_rare(table, n_folds)
     wanted = next(iter(plans.values())).constraints
     limits = Judgeable(*judged_labels(wanted, table.classes, table.label_weight())) if wanted else None
-    # a rule of other labels is refused before anything is tuned
-    applied = {path: decided_labels(path, rule, table) for path, rule in rules.items()}
-    plain = _plain(table, decisions)
-    fold = label_folds_to_judge(table, n_folds, settings["seed"])
-    # the usual way to tune: of each label the threshold with the largest F1 on the labels of the other folds
-    rivals = label_rivals(table, [decisions], settings["seed"], fold)
-    separate = {name: H for name, H in rivals.items() if name.endswith(SEPARATE)}
+    for path, rule in rules.items():
+        # a rule of other labels is refused before anything is tuned
+        decided_labels(path, rule, table.head.take(np.arange(1)))
+    fold = label_folds_to_judge(table.head, n_folds, settings["seed"])
+    folds = Folds.of(table.head, fold, settings["seed"])
+    rivals = _rivals(table, decisions, settings["seed"], folds)
+    plain = rivals.names_on(table)
+    separate = [name for name in plain if name.endswith(SEPARATE)]
     tuned = _cross_fitted(table, plans, fold, bar)
-    decided = {**plain, **separate, **tuned, **applied}
+    found = judge_labels(table, partial(_decided, rivals, tuned, folds, rules))
     chosen: dict[str, Metric] = {name: plan.metric for name, plan in plans.items()}
     further_metrics = map(label_metrics.get, ("macro_precision", "macro_recall", "hamming"))
     evaluated = {**chosen, **{repr(metric): metric for metric in further_metrics}}
@@ -159,11 +161,10 @@ def _comparison(
     for metric in of_files.values():
         sized.setdefault(repr(metric), metric)
     own = {path: limits_of(rule, table) for path, rule in rules.items() if rule.constraints}
-    judged = {} if limits is None else dict.fromkeys(decided, limits)
+    judged = {} if limits is None else dict.fromkeys(found.rules, limits)
     judged |= {path: limits_of(rules[path], table, wanted) for path in own}
     further = dict(zip(["separate"], separate, strict=False))
-    scores = compare_labels(table, sized, decided, plain=(*plain, *separate), limits=judged, **settings)
-    assert table.labels is not None
+    scores = compare_labels(found, sized, plain=plain, limits=judged, **settings)
     tuned_for = {one: one.removeprefix("for ") for one in tuned} | dict.fromkeys(separate, "macro_f1")
     tuned_for |= {path: rule.metric for path, rule in rules.items()}
 
@@ -172,7 +173,7 @@ def _comparison(
             return {}
 
         def verdict(metric: str, by_it: Metric) -> Verdict:
-            return label_verdict(scores, name, by_it, decided, table, judged.get(name), metric)
+            return label_verdict(scores, name, by_it, found, judged.get(name), metric)
 
         return verdict_documents(verdict, by[name], sized, asked if name in rules else (), scores.unit_of, f"'{name}'")
 
@@ -186,7 +187,7 @@ def _comparison(
             "rule": name,
             "tuned_for": tuned_for.get(name),
             "cross_fitted": name in tuned or name in separate,
-            "labels_per_row": mean_per_row(decided[name], table),
+            "labels_per_row": found.labels_per_row(name),
             **values_of(scores, name, sized, "plain", further),
             **beside(name),
             **kept(name),
@@ -199,22 +200,38 @@ def _comparison(
         "decisions": decisions.argument,
         "plain": scores.plain[0],
         "metrics": list(sized),
-        "true_labels_per_row": mean_per_row(table.labels, table),
+        "true_labels_per_row": found.labels_per_row(),
         "rules": documents,
         "best": best_of(scores, sized, dict.fromkeys(sized, among_kept(documents))),
         "intervals": bootstrap_document(scores),
     }
 
 
-def _plain(table: MemoryTable, decisions: Decisions) -> dict[str, Array]:
-    """Return what is decided (n, L) without tuning, by name; beside p > 0.5 as many labels as rows have on average."""
+def _rivals(table: Table, decisions: Decisions, seed: int, folds: Folds) -> Rivals:
+    """Return what competes with the rules; beside p > 0.5 stand as many labels as rows have on average.
+
+    Thresholds are found in the usual way to tune: of each label the one with the largest F1 on the other folds.
+    """
     if decisions.most is not None:
-        return plain_decisions(table, [decisions], by_prior=True)
+        return label_rivals(table, [decisions], seed, folds)
     mean = float(table.label_weight().sum())
-    return plain_decisions(table, [decisions, decisions_of(min(max(1, round(mean)), table.n_classes))])
+    as_many = decisions_of(min(max(1, round(mean)), table.n_classes))
+    return replace(label_rivals(table, [decisions, as_many], seed, folds), prior=None)
 
 
-def _warn_of_rare(table: MemoryTable, n_folds: int) -> None:
+def _decided(
+    rivals: Rivals,
+    tuned: Mapping[str, Sequence[LabelRule]],
+    folds: Folds,
+    rules: Mapping[str, LabelRule],
+    part: Part,
+) -> dict[str, Array]:
+    """Return what all rules decide (n, L), by name: those ``tuned`` without each fold decide the rows of this fold."""
+    crossed = {name: decided_by_folds(every, folds, part) for name, every in tuned.items()}
+    return {**rivals(part), **crossed, **{path: decided_labels(path, rule, part) for path, rule in rules.items()}}
+
+
+def _warn_of_rare(table: Table, n_folds: int) -> None:
     """Warn of labels with so few rows that rules without one fold have seen hardly any of them."""
     counts = table.positives().tolist()
     rare = [f"{name} ({count})" for name, count in zip(table.classes, counts, strict=True) if 0 < count < 2 * n_folds]
@@ -223,21 +240,20 @@ def _warn_of_rare(table: MemoryTable, n_folds: int) -> None:
 
 
 def _cross_fitted(
-    table: MemoryTable, plans: Mapping[str, LabelPlan], fold: NDArray[np.int64], bar: Bar
-) -> dict[str, Array]:
-    """Return what rules of every plan give to rows (n, L) that they have not seen, in these folds (n,)."""
+    table: Table, plans: Mapping[str, LabelPlan], fold: NDArray[np.int64], bar: Bar
+) -> dict[str, list[LabelRule]]:
+    """Return the rules of every plan that were tuned without each of the folds (n,)."""
     every = {f"for {name}": plan for name, plan in plans.items()}
     done = itertools.count()
     total = int(fold.max() + 1) * len(every)
-    found = {}
-    for name, plan in every.items():
-        rules = _without_folds(name, plan, table, fold, lambda: bar.update(next(done), total))
-        found[name] = decided_by_folds(rules, table, fold)
-    return found
+    return {
+        name: _without_folds(name, plan, table, fold, lambda: bar.update(next(done), total))
+        for name, plan in every.items()
+    }
 
 
 def _without_folds(
-    name: str, plan: LabelPlan, table: MemoryTable, fold: Any, progress: Callable[[], None]
+    name: str, plan: LabelPlan, table: Table, fold: Any, progress: Callable[[], None]
 ) -> list[LabelRule]:
     """Return the rules that a plan finds without each of the folds."""
     solve = on_some_label_rows(plan, table)

@@ -9,16 +9,16 @@ from typing import Any
 import click
 import numpy as np
 from click.core import ParameterSource
-from numpy.typing import NDArray
 
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions
+from confmax.cli.in_parts import is_read_in_parts, label_rows_in_parts
 from confmax.cli.label_columns import read_label_rows
 from confmax.cli.show import Document, Page, number, show_source, source_document
 from confmax.cli.tables import read_frame
 from confmax.cli.texts import joined
 from confmax.rule import LabelRule
-from confmax.tables import MemoryTable
+from confmax.tables.partitioned.parts import RowsRead
 
 LABEL_OPTIONS = ("label_columns", "separator", "shrinkage")
 
@@ -48,13 +48,19 @@ def _given() -> list[click.Parameter]:
     ]
 
 
-def labelled_rows(rule: LabelRule, file: Path, more: Mapping[str, Any]) -> FileRows:
-    """Return the rows of a file with their labels, by the options ``more``, for a rule; the notes are printed."""
+def labelled_rows(rule: LabelRule, file: Path, more: Mapping[str, Any], progress: RowsRead) -> FileRows:
+    """Return the rows of a file with their labels, by the options ``more``, for a rule; the notes are printed.
+
+    Rows that are read in parts tell ``progress`` how many of a pass are read.
+    """
     if more["label"] is None and not more["label_columns"]:
         raise click.UsageError("give the true labels: --labels A,B,C, or --label COL and --separator MARK")
     names = ("label", "label_columns", "separator", "weight", "columns", "sep")
     options = TableOptions(**{name: more[name] for name in names})
-    rows = read_label_rows(read_frame(file, options.sep), options, rule.class_names)
+    if is_read_in_parts(file, more["in_parts"]):
+        rows = label_rows_in_parts(file, options, rule.class_names, progress)
+    else:
+        rows = read_label_rows(read_frame(file, options.sep), options, rule.class_names)
     app.warn(*rows.notes)
     return rows
 
@@ -76,11 +82,6 @@ def labels_per_row(document: Mapping[str, Any]) -> dict[str, str]:
     true = document["true_labels_per_row"]
     known = "" if true is None else f", {number(true)} true"
     return {"labels per row": f"{number(document['labels_per_row'])} decided{known}"}
-
-
-def mean_per_row(H: NDArray[Any], table: MemoryTable) -> float:
-    """Return how many labels (n, L) rows of a table have, on average."""
-    return float(np.average(H.sum(axis=1), weights=table.weight))
 
 
 def threshold(value: float | None) -> float | str | None:

@@ -17,22 +17,21 @@ from confmax.cli.label_options import (
     label_source,
     labelled_rows,
     labels_per_row,
-    mean_per_row,
     only_options,
     show_label_source,
     threshold,
 )
 from confmax.cli.show import Document, Page, between, finite, number, print_document
-from confmax.confusion import Array
 from confmax.evaluate import Score, check_bootstrap
 from confmax.evaluate.label_figures import f1_of_labels, rows_of_labels
+from confmax.evaluate.label_lines import JudgedLabels, judge_labels
+from confmax.evaluate.label_rivals import label_rivals
 from confmax.evaluate.label_scores import (
     absent_labels,
     compare_labels,
-    decided_labels,
     judged_by,
-    label_rivals,
     label_verdict,
+    labels_decided,
     limits_of,
     named_label_metric,
 )
@@ -41,8 +40,9 @@ from confmax.evaluate.seen import seen_by_tuning, was_tuned_on
 from confmax.evaluate.verdict import Verdict
 from confmax.metrics import Metric
 from confmax.metrics import labels as label_metrics
+from confmax.progress import Bar
 from confmax.rule import LabelRule
-from confmax.tables import MemoryTable
+from confmax.tables import Table
 from confmax.tables.several import labels_table
 
 SHOWN = 20  # labels that are printed
@@ -59,6 +59,7 @@ _TAKEN = (
     "sep",
     "names",
     "params",
+    "in_parts",
     "as_json",
 )
 _BOOTSTRAP = ("n_replicates", "level", "seed")
@@ -72,51 +73,52 @@ def score_labels_of_file(rule: LabelRule, path: str, file: Path, *, as_json: boo
     if more["params"] and len(more["names"]) != 1:
         raise click.UsageError("--param belongs to one --metric; give exactly one")
     wanted = [label_metrics.get(name, None, **more["params"]) for name in more["names"]]
-    rows = labelled_rows(rule, file, more)
-    table = labels_table(rule.decisions, rows.proba, rows.labels, rows.weight, rows.classes)
-    app.warn(*filter(None, [absent_labels(table)]))
-    document = {**label_source(rows), **_scored(rule, table, wanted, settings)}
+    with Bar("scoring", "rows") as bar:
+        rows = labelled_rows(rule, file, more, bar.rows)
+        table = labels_table(rule.decisions, rows.proba, rows.labels, rows.weight, rows.classes)
+        app.warn(*filter(None, [absent_labels(table)]))
+        document = {**label_source(rows), **_scored(rule, table, wanted, settings)}
     print_document(document, as_json, partial(_show, rule=rule, every=bool(wanted)))
     return 3 if any(one["kept"] is False for one in document.get("constraints", ())) else 0
 
 
-def _scored(rule: LabelRule, table: MemoryTable, wanted: Sequence[Metric], settings: dict[str, Any]) -> Document:
+def _scored(rule: LabelRule, table: Table, wanted: Sequence[Metric], settings: dict[str, Any]) -> Document:
     """Return the values of a rule and of what is decided without one, and those of every label."""
     every = wanted
     if not wanted:
         tuned_for = named_label_metric(rule.metric)
         every = [*([] if tuned_for is None else [tuned_for]), *label_metrics.without_parameters()]
     used = {repr(metric): label_metrics.sized(metric, table.n_rows) for metric in every}
-    plain = label_rivals(table, [rule.decisions], settings["seed"])
-    decided = {**plain, "rule": decided_labels("rule", rule, table)}
+    rivals = label_rivals(table, [rule.decisions], settings["seed"])
+    judged = judge_labels(table, partial(labels_decided, rivals, {"rule": rule}))
+    plain = judged.rules[:-1]
     own = judged_by(rule, table)
     by = next(iter(used)) if own is None else repr(own)
     asked = list(used) if wanted else []
     both = {**used, **({} if own is None else {by: own}), **f1_of_labels(table)}
     within = limits_of(rule, table) if rule.constraints else None
     limits = {} if within is None else {"rule": within}
-    scores = compare_labels(table, both, decided, plain=tuple(plain), limits=limits, **settings)
+    scores = compare_labels(judged, both, plain=plain, limits=limits, **settings)
     kept = limit_documents(scores, "rule")
-    assert table.labels is not None
     seen = was_tuned_on(rule, table)
     if seen:
         app.warn(seen_by_tuning(table.n_rows))
 
     def verdict(name: str, metric: Metric) -> Verdict:
-        return label_verdict(scores, "rule", metric, decided, table, within, name)
+        return label_verdict(scores, "rule", metric, judged, within, name)
 
     return {
         "tuned_for": rule.metric,
         "tuned_on_these_rows": seen,
         "decisions": rule.decisions.argument,
-        "plain": next(iter(plain)),
-        "labels_per_row": mean_per_row(decided["rule"], table),
-        "true_labels_per_row": mean_per_row(table.labels, table),
+        "plain": plain[0],
+        "labels_per_row": judged.labels_per_row("rule"),
+        "true_labels_per_row": judged.labels_per_row(),
         **({"constraints": kept} if kept else {}),
         **verdict_documents(verdict, by, both, asked, scores.unit_of, "the rule"),
         "values": [_values(scores, name) for name in used],
         "counts": counts_document(scores.counts["rule"], few_classes(rule)),
-        "labels": _labels(rule, table, scores, decided["rule"]),
+        "labels": _labels(rule, judged, scores),
         "intervals": bootstrap_document(scores),
     }
 
@@ -155,7 +157,7 @@ def _values(scores: Score, metric: str) -> Document:
     return document
 
 
-def _labels(rule: LabelRule, table: MemoryTable, scores: Score, H: Array) -> list[Document]:
+def _labels(rule: LabelRule, judged: JudgedLabels, scores: Score) -> list[Document]:
     """Return the scores of every label, its F1 with an interval."""
     return [
         {
@@ -168,7 +170,7 @@ def _labels(rule: LabelRule, table: MemoryTable, scores: Score, H: Array) -> lis
             "f1_plain": finite(one.f1_plain),
             **({"f1_interval": [one.f1.low, one.f1.high]} if scores.n_replicates else {}),
         }
-        for name, one in zip(table.classes, rows_of_labels(rule, table, scores, H, "rule"), strict=True)
+        for name, one in zip(judged.table.classes, rows_of_labels(rule, judged, scores, "rule"), strict=True)
     ]
 
 

@@ -26,7 +26,7 @@ from confmax.metrics.alignment import aligned, or_its_name
 from confmax.metrics.catalogue import metric_of
 from confmax.rule import DecisionRule
 from confmax.tables.labels import Coded, coded_labels, is_missing, plain
-from confmax.tables.partitioned.parts import Part
+from confmax.tables.partitioned.parts import RawPart
 
 
 def not_applicable(metric: Metric, rows: FileRows) -> str:
@@ -171,7 +171,7 @@ def typed(group: Sequence[Any] | NDArray[Any], known: Sequence[Any]) -> Any:
     return [as_known.get(str(name), name) for name in group] if known else group
 
 
-def _typed_part(groups: Sequence[Any], classes: Sequence[Any], part: Part) -> Part:
+def _typed_part(groups: Sequence[Any], classes: Sequence[Any], part: RawPart) -> RawPart:
     """Return a part of the rows with its groups and labels as a rule has them."""
     group = part.group if part.group is None or not groups else _typed(part.group, groups)
     labels = part.labels

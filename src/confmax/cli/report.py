@@ -11,7 +11,7 @@ import click
 
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions
-from confmax.cli.in_parts import is_read_in_parts, refuse_in_parts
+from confmax.cli.in_parts import is_read_in_parts
 from confmax.cli.judging import metric_named
 from confmax.cli.label_options import labelled_rows, only_options, refuse_label_options
 from confmax.cli.matching import over, rows_for
@@ -30,7 +30,7 @@ FOLDS = 5
 # what a page of several labels takes
 _OF_LABELS = (
     *("rule", "file", "out", "label", "label_columns", "separator", "weight", "columns", "sep", "metric", "params"),
-    *("n_replicates", "level", "seed", "as_json"),
+    *("n_replicates", "level", "seed", "in_parts", "as_json"),
 )
 
 
@@ -41,12 +41,11 @@ def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> Non
         raise click.UsageError("--param belongs to --metric; give both")
     check_output(out, as_json, file, rule, *arrays_beside(more))
     loaded = load_any_rule(rule)
-    in_parts = more.pop("in_parts")
     if isinstance(loaded, LabelRule):
-        refuse_in_parts(file, in_parts)
         labels = {**more, "metric": name, "params": params}
         _print(rule, file, _of_labels(loaded, rule, file, out, labels), out, as_json)
         return
+    in_parts = more.pop("in_parts")
     refuse_label_options("a rule of several labels")
     if more["label"] is None:
         raise click.UsageError("Missing option '--label'")
@@ -91,21 +90,22 @@ def _of_labels(rule: LabelRule, path: Path, file: Path, out: Path, more: Mapping
     only_options(_OF_LABELS, f"{path} decides")
     pages = installed_pages(charts=False)
     metric = None if more["metric"] is None else label_metrics.get(more["metric"], None, **more["params"])
-    rows = labelled_rows(rule, file, more)
-    with writing(out):
-        pages.write(
-            out,
-            rule,
-            rows.proba,
-            rows.labels,
-            rows.weight,
-            metric=metric,
-            source=rows.path.name,
-            again=app.command_line(click.get_current_context()),
-            n_replicates=more["n_replicates"],
-            level=more["level"],
-            random_state=more["seed"],
-        )
+    with Bar("judging", "rows") as bar:
+        rows = labelled_rows(rule, file, more, bar.rows)
+        with writing(out):
+            pages.write(
+                out,
+                rule,
+                rows.proba,
+                rows.labels,
+                rows.weight,
+                metric=metric,
+                source=rows.path.name,
+                again=app.command_line(click.get_current_context()),
+                n_replicates=more["n_replicates"],
+                level=more["level"],
+                random_state=more["seed"],
+            )
     return rows
 
 

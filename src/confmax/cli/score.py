@@ -14,7 +14,7 @@ from confmax import metrics as catalogue
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions
 from confmax.cli.counts import asked_class, counts_document, show_matrix
-from confmax.cli.in_parts import is_read_in_parts, refuse_in_parts
+from confmax.cli.in_parts import is_read_in_parts
 from confmax.cli.judging import (
     AS_MANY,
     BESIDE,
@@ -47,12 +47,13 @@ from confmax.evaluate import Score
 from confmax.evaluate.limits import limit_scores
 from confmax.evaluate.rivals import CHOW, names_of
 from confmax.evaluate.seen import seen_by_tuning, was_tuned_on
-from confmax.evaluate.uncertainty import limits_within, rivals_on_as_many, verdict_on
+from confmax.evaluate.uncertainty import limits_within, verdict_on
 from confmax.evaluate.verdict import Verdict
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned
 from confmax.progress import Bar
 from confmax.rule import DecisionRule, LabelRule
+from confmax.tables import Table
 
 
 def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> int:
@@ -61,10 +62,9 @@ def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> int:
     A constraint that the rows cannot judge is not missed.
     """
     loaded = None if rule is None else load_any_rule(rule)
-    in_parts = more.pop("in_parts")
     if isinstance(loaded, LabelRule):
-        refuse_in_parts(file, in_parts)
         return score_labels_of_file(loaded, str(rule), file, as_json=as_json, **more)
+    in_parts = more.pop("in_parts")
     refuse_label_options("a rule of several labels, which --rule names")
     if more["label"] is None:
         raise click.UsageError("Missing option '--label'")
@@ -103,10 +103,9 @@ def score_rows(rows: FileRows, wanted: Sequence[Metric], rule: DecisionRule | No
         used = {repr(metric): metric for metric in every if not not_applicable(metric, rows)}
     abstains = rule is not None and rule.abstain is not None
     rules = {} if rule is None else {"rule": over(rule, rows.classes)}
-    judged = judged_rows(rows, rules, abstains=abstains)
-    table = judged.rows
-    as_many = rivals_on_as_many(rules, judged.decided, table).get("rule", {})
-    decided = {**judged.decided, **as_many}
+    judged, beside = judged_rows(rows, rules, abstains=abstains)
+    table, decided = judged.rows, judged.decided
+    as_many = beside.get("rule", {})
     document = {**source_document(rows), "tuned_for": None, "tuned_on_these_rows": None}
     limits: Limits | None = None
     absent: tuple[str, ...] = ()
@@ -117,7 +116,7 @@ def score_rows(rows: FileRows, wanted: Sequence[Metric], rule: DecisionRule | No
         document |= {"tuned_for": rule.metric, "tuned_on_these_rows": seen}
         limits, absent = limits_within(rule, table, abstains=abstains)
     if rule is not None and abstains:
-        used, more = of_what_is_decided(used, table, rows)
+        used, more = of_what_is_decided(used, Table.of(table), rows)
         skipped += more
         document |= {"abstain": rule.abstain, "rows_undecided": rows_undecided(decided["rule"], table)}
     by = next((name for name in used if not abstains or name != "coverage"), None)
@@ -125,7 +124,7 @@ def score_rows(rows: FileRows, wanted: Sequence[Metric], rule: DecisionRule | No
     if tuned_for is not None and not not_applicable(tuned_for, rows):
         own = {repr(tuned_for): tuned_for}
         if abstains:
-            own, _ = of_what_is_decided(own, table, rows)
+            own, _ = of_what_is_decided(own, Table.of(table), rows)
         if repr(tuned_for) in own:
             by = repr(tuned_for)
             judged_by = {by: own[by], **used}

@@ -32,7 +32,7 @@ from confmax.solution import Infeasible, Solution
 from confmax.solution.adapted import OLD
 from confmax.solution.tuning import solution_of_rule
 from confmax.tables import make_table
-from confmax.tables.partitioned.parts import Part
+from confmax.tables.partitioned.parts import RawPart
 
 INTERVALS = 0.9
 LITTLE = 0.002  # gain of a metric that one can leave
@@ -389,7 +389,7 @@ def _moved(rows: FileRows, rule: DecisionRule, new: DecisionRule) -> int:
         return int(np.count_nonzero(rows.decided_by(rule, None) != rows.decided_by(new, None)))
 
 
-def _moved_in(rule: DecisionRule, new: DecisionRule, part: Part) -> int:
+def _moved_in(rule: DecisionRule, new: DecisionRule, part: RawPart) -> int:
     """Return how many rows of a part the rules decide differently."""
     if len(part.proba) == 0:
         return 0

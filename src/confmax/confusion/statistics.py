@@ -109,6 +109,11 @@ class Confusion:
         matrix = None if self.matrix is None else self.matrix[index]
         return Confusion(rows, self.diagonal[index], self.columns[index], matrix)
 
+    def __add__(self, other: Confusion) -> Confusion:
+        """Return the sums of two batches of the same row sums: of confusions times the weights of rows."""
+        matrix = None if self.matrix is None or other.matrix is None else self.matrix + other.matrix
+        return Confusion(self.rows, self.diagonal + other.diagonal, self.columns + other.columns, matrix)
+
     def mix(self, weights: Array) -> Confusion:
         """Return the average of the batch: the confusion of the rule that draws its members with ``weights`` (B,)."""
         rows = weights @ self.rows if self.rows.ndim > 1 else self.rows

@@ -26,7 +26,8 @@ from confmax.tables import Table, refuse_too_few_classes
 from confmax.tables.labels import plain
 
 if TYPE_CHECKING:
-    from confmax.tables.partitioned.table import AnyGroups
+    from confmax.tables.group_shares import GroupShares
+    from confmax.tables.groups import Groups
 
 MOST_ENTRIES = 1 << 27  # of all rows together: 1 GiB
 SHOWN = 8  # groups in a sentence
@@ -143,7 +144,7 @@ def _in_groups(limits: Limits, table: Table, n_further: int) -> Limits:
             f"the constraint {one.text!r} cannot be used: group {group!r} has no row of class {name!r}; join groups, "
             f"or limit a quantity that every group has, such as its rate"
         )
-    layout = replace(groups.beside(table).layout, n_further=n_further)
+    layout = table.side_by_side(n_further).layout
     places = {name: g for g, name in enumerate(_texts(groups))}
     placed = tuple(
         replace(one, across=one.across.placed(tuple(places[name] for name in one.across.named)))
@@ -152,12 +153,12 @@ def _in_groups(limits: Limits, table: Table, n_further: int) -> Limits:
     return Limits(placed, layout, groups.names)
 
 
-def _texts(groups: AnyGroups) -> list[str]:
+def _texts(groups: Groups | GroupShares) -> list[str]:
     """Return the names of groups as texts name them."""
     return [str(plain(name)).strip() for name in groups.names]
 
 
-def _unknown(one: Constraint, groups: AnyGroups) -> list[str]:
+def _unknown(one: Constraint, groups: Groups | GroupShares) -> list[str]:
     """Return the groups that a constraint names, and that are none of these."""
     return [name for name in one.across.named if name not in _texts(groups)]
 
@@ -178,7 +179,7 @@ def _lacking(constraints: Sequence[Constraint], table: Table) -> list[tuple[Cons
 
 def _sizes(table: Table) -> Array:
     """Return the weight of each class in each group (G, K), by labels if there are any."""
-    beside = table.groups.beside(table)
+    beside = table.side_by_side()
     weights: Array = beside.label_weight() if table.has_labels else beside.mean_probability()
     return weights.reshape(len(table.groups), -1)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from confmax.confusion import Array, Confusion
 from confmax.metrics import Metric
-from confmax.tables import MemoryTable, Table
+from confmax.tables import Table
 
 LEVEL = 0.95  # of the intervals of label values
 REFUTED = 0.05  # chance that labels refute a limit, by an exact one-sided test, which is just kept in truth
@@ -41,31 +41,9 @@ def trials(metric: Metric, S: Confusion, n_rows: float) -> float:
 
 
 def counted_rows(table: Table) -> int | None:
-    """Return how many rows of a labelled table count; None if their weights are not equal.
-
-    Rows with weights that lie in parts are read for it until two weights differ.
-    """
-    if table.in_memory().weight is None:
-        return table.n_rows
-    count = 0
-    least = np.inf
-    most = 0.0
-    for copies, low, high in table.calibrated(None).over_parts(_weights):
-        count += copies
-        least = min(least, low)
-        most = max(most, high)
-        if most - least > WHOLE * most:
-            return None
-    return count
-
-
-def _weights(part: MemoryTable) -> tuple[int, float, float]:
-    """Return how many rows of a part with weights count, and the least and the largest weight of one of them."""
-    assert part.weight is not None
-    kept = part.weight > 0.0
-    copies = kept.astype(np.int64) if part.copies is None else kept * part.copies
-    given = part.weight[kept] / copies[kept]
-    return int(copies.sum()), float(given.min()), float(given.max())
+    """Return how many rows of a labelled table count; None if their weights are not equal."""
+    least, most = table.known.weight_ends
+    return table.n_weighted if most - least <= WHOLE * most else None
 
 
 def interval(share: float, n: float, level: float = LEVEL) -> tuple[float, float]:

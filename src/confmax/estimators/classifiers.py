@@ -41,7 +41,7 @@ from confmax.solution.infeasible import or_raise
 from confmax.solution.plan import Task, absent_of
 from confmax.solution.side_by_side import warn_of_groups, with_groups
 from confmax.solution.surprises import warn_of_names, warn_of_surprises
-from confmax.tables import MemoryTable, Table, here, host_array, make_table
+from confmax.tables import Table, here, host_array, make_table
 from confmax.tables.columns import warn
 from confmax.tables.draws import RandomState, cross_fit, quietly
 from confmax.tables.groups import Groups
@@ -280,7 +280,7 @@ class MetricClassifierCV(CrossFitting, RuleClassifier):
         if self._is_prefit:
             out = with_groups(out, group, plan.constraints)
         else:
-            out = replace(out.in_memory(), groups=None if groups is None else _tested(groups.take(rows)))
+            out = out.with_groups(None if groups is None else _tested(groups.take(rows)))
         own, few = self._own_rows(model, X, y, weight, classes, groups)
         # where the best rule is deterministic there is no mixture that the fold models could imitate
         few = few and (plan.metric.structure.may_draw or bool(plan.constraints))
@@ -320,7 +320,7 @@ class MetricClassifierCV(CrossFitting, RuleClassifier):
         # with calibrated=0 an overconfident model raises no doubt: it states the order of its columns itself
         warn(doubt_of_order(out, calibrated=0.0, fitted=not self._is_prefit))
         if own is not None:
-            self.refit_loss_ = steps.refit_loss(self.rule_, self.solution_.metric, out.in_memory(), own.take(rows))
+            self.refit_loss_ = steps.refit_loss(self.rule_, self.solution_.metric, out.head, own.head.take(rows))
         # without the rows of the only split none are left
         parts = tests if self.fold_rules and len(tests) > 1 else []
         with bar_for(self.progress and len(parts) > 0, "tuning the rules of the folds", "folds") as bar:
@@ -331,7 +331,7 @@ class MetricClassifierCV(CrossFitting, RuleClassifier):
 
     def _own_rows(
         self, model: Any, X: Any, y: Any, weight: Any, classes: list[Any], groups: Groups | None
-    ) -> tuple[MemoryTable | None, bool]:
+    ) -> tuple[Table | None, bool]:
         """Return the rows that the final model was fitted on, with what it says of them, and whether few are distinct.
 
         None if it was fitted on other rows.
@@ -339,8 +339,8 @@ class MetricClassifierCV(CrossFitting, RuleClassifier):
         if self._is_prefit or not (self.refit or self.ensemble):
             return None, False
         proba, n_distinct = steps.collapsed(model.predict_proba(X))
-        own = replace(make_table(proba, y, weight, classes).in_memory(), groups=groups)
-        return own, steps.is_repetitive(n_distinct, own)
+        own = make_table(proba, y, weight, classes).with_groups(groups)
+        return own, steps.is_repetitive(n_distinct, own.head)
 
     def _set_thresholds(self, mean: Array) -> None:
         """Set the thresholds of the rules, all at the same ``mean`` (K,), so that they differ only where rules do."""

@@ -346,11 +346,12 @@ class MetricMultilabelCV(CrossFitting):
         check_is_fitted(self, "estimator_")
         proba = self._matrix_of.predict_proba(X)
         table = labels_table(self.rule_.decisions, proba, y, sample_weight, self.labels_.tolist())
-        made = self.rule_.decision_probabilities(table.proba)
-        weights = np.ones(table.n_rows) if table.weight is None else table.weight
+        rows = table.head
+        made = self.rule_.decision_probabilities(rows.proba)
+        weights = rows.weights
         w = weights / weights.sum()
-        assert table.labels is not None
-        return float(self.solution_.metric.values(Confusion(w @ table.labels, w @ (table.labels * made), w @ made)))
+        assert rows.labels is not None
+        return float(self.solution_.metric.values(Confusion(w @ rows.labels, w @ (rows.labels * made), w @ made)))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

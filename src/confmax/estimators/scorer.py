@@ -23,7 +23,7 @@ from confmax.metrics.decided import as_written
 from confmax.optimize.column_generation import refused_within_limits
 from confmax.rule import DecisionRule
 from confmax.solution import Plan, tune
-from confmax.tables import MemoryTable, make_table
+from confmax.tables import Part, Table, make_table
 from confmax.tables.draws import RandomState, quietly, stratified_halves
 
 
@@ -75,20 +75,20 @@ class RuleScorer:
             If the rows or the classes are no table, or the metric or a limit does not suit them.
         """
         proba = estimator.predict_proba(X)
-        table = make_table(proba, y, sample_weight, list(estimator.classes_), stated=True).in_memory()
+        table = make_table(proba, y, sample_weight, list(estimator.classes_), stated=True).head
         metric = with_positive(self.metric, table.classes, self.plan.pos_label)
         plan = self.plan.but(metric=metric)
         # what no rows could make right is an error; by their probabilities all classes have weight
-        task = plan.on(replace(table, labels=None))
+        task = plan.on(Table.of(replace(table, labels=None)))
         why = None if task.limits is None else refused_within_limits(task.metric)
         if why is not None:
             raise ValueError(why)
         fold = stratified_halves(table, plan.random_state)
         rules = [self._rule(plan, table.take(fold != k)) for k in range(2)]
         decided = {"rule": pooled(rules, table, fold)}
-        place: Callable[[MemoryTable], Metric] = partial(fit_metric, metric, explicit=True)
+        place: Callable[[Table], Metric] = partial(fit_metric, metric, explicit=True)
         try:
-            placed = quietly(place)(table)
+            placed = quietly(place)(Table.of(table))
         except ValueError:
             # these rows lack classes that it divides by
             placed = as_written(task.metric)
@@ -96,11 +96,11 @@ class RuleScorer:
         return value if np.isfinite(value) else 0.0
 
     @staticmethod
-    def _rule(plan: Plan, part: MemoryTable) -> DecisionRule:
+    def _rule(plan: Plan, part: Part) -> DecisionRule:
         """Return the rule of one half; argmax, where nothing can be tuned on it, such as without a row of a class."""
 
-        def tuned(rows: MemoryTable) -> DecisionRule:
-            return tune(plan.on(rows)).rule
+        def tuned(rows: Part) -> DecisionRule:
+            return tune(plan.on(Table.of(rows))).rule
 
         try:
             if part.n_rows:

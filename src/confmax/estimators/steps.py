@@ -38,7 +38,7 @@ from confmax.rule import DecisionRule
 from confmax.rule.parts import refuse_labels
 from confmax.solution import value_on_labels
 from confmax.solution.abstaining import abstain_name
-from confmax.tables import MemoryTable, Table, given_hashes, here, host_array
+from confmax.tables import Part, Table, given_hashes, here, host_array
 from confmax.tables.columns import assignment, find, warn
 from confmax.tables.draws import RandomState, as_seed
 from confmax.tables.labels import plain, refuse_masked, refuse_missing
@@ -209,7 +209,7 @@ def collapsed(proba: Any) -> tuple[NDArray[Any], int]:
     return P[first][place.reshape(-1)], len(first)
 
 
-def is_repetitive(n_distinct: int, table: MemoryTable) -> bool:
+def is_repetitive(n_distinct: int, table: Part) -> bool:
     """Return whether so few distinct rows are in the table that a model's probabilities of its training rows will do.
 
     That is at most one in twenty rows, and no more than the rarest class has: where a model tells more rows apart than
@@ -217,7 +217,7 @@ def is_repetitive(n_distinct: int, table: MemoryTable) -> bool:
     """
     assert table.labels is not None
     # rows without weight are not counted: they must not make a class look larger
-    counts = np.bincount(table.labels, None if table.weight is None else table.weight > 0)
+    counts = np.bincount(table.labels[table.weighted])
     return bool(n_distinct * ROWS_PER_DISTINCT <= counts.sum() and n_distinct <= counts[counts > 0].min())
 
 
@@ -234,14 +234,14 @@ def refuse_dependent(rows: NDArray[np.intp], *, few: bool) -> None:
         )
 
 
-def refit_loss(rule: DecisionRule, metric: Metric, out_of_fold: MemoryTable, refitted: MemoryTable) -> float:
+def refit_loss(rule: DecisionRule, metric: Metric, out_of_fold: Part, refitted: Part) -> float:
     """Return the metric of a rule on labels with out-of-fold probabilities, minus that with the refitted model's.
 
     Both tables have the same rows. The probabilities of a model on its own training rows flatter it, so that this is
     negative where all is well. What a rule owes to differences between fold models it loses, and this is positive. Warn
     if the loss is above .01 on 1000 rows or more, or above .02 on fewer rows with a 95 % interval above zero.
     """
-    before, after = (value_on_labels(rule, metric, table) for table in (out_of_fold, refitted))
+    before, after = (value_on_labels(rule, metric, Table.of(table)) for table in (out_of_fold, refitted))
     large = refitted.n_rows >= LARGE
     doubtful = before - after > (LOST_LARGE if large else LOST_SMALL)
     if doubtful and not large:
@@ -264,7 +264,7 @@ def refit_loss(rule: DecisionRule, metric: Metric, out_of_fold: MemoryTable, ref
 def rows_without(test: NDArray[np.intp] | None, table: Table, rows: NDArray[np.intp]) -> Table:
     """Return a table without the ``test`` rows of a split, None for all; ``rows`` (n,) of X are those that it holds."""
     # parts of checked tables are not checked again, and keep the hashes that folds and samples are made of
-    return table if test is None else table.in_memory().take(~np.isin(rows, test))
+    return table if test is None else Table.of(table.head.take(~np.isin(rows, test)))
 
 
 class MeanOfModels:

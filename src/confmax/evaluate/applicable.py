@@ -10,7 +10,7 @@ from confmax import metrics
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, in_given_order, positive_class
 from confmax.metrics.catalogue import plain_names
-from confmax.tables import MemoryTable
+from confmax.tables import Part
 
 # what most people know first; f_beta and macro_f_beta are here only if they were asked for, with their beta
 ORDER = (
@@ -42,7 +42,7 @@ OF_TWO = ("linear_kappa", "quadratic_kappa", "micro_f1")  # of two classes these
 PARTS = ("precision", "recall", "f1")
 
 
-def applicable(table: MemoryTable, tuned: Metric, second: Metric, *, order_known: bool) -> dict[str, Metric]:
+def applicable(table: Part, tuned: Metric, second: Metric, *, order_known: bool) -> dict[str, Metric]:
     """Return the metrics for a table by name: the tuned one, the second one, and those of the catalogue."""
     K = table.n_classes
     present = np.flatnonzero(table.label_weight() > 0).tolist()

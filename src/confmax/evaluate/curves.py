@@ -21,7 +21,7 @@ from confmax.evaluate.rivals import CHOW, chow
 from confmax.evaluate.uncertainty import values_at
 from confmax.evaluate.verdict import Difference, Estimate
 from confmax.metrics import Metric
-from confmax.tables import MemoryTable
+from confmax.tables import Part
 
 BEST = "best rule at each coverage"
 ROUNDING = 1e-9
@@ -154,12 +154,12 @@ def in_columns(lines: Sequence[Sequence[str]]) -> list[str]:
 # --- of rules that abstain --------------------------------------------------------------------------------------------
 
 
-def chow_curve(metric: Metric, proba: NDArray[Any], table: MemoryTable, coverages: Array) -> Curve:
+def chow_curve(metric: Metric, proba: NDArray[Any], table: Part, coverages: Array) -> Curve:
     """Return the curve of Chow's rule on a labelled ``table``, by its calibrated probabilities ``proba`` (n, K).
 
     ``metric`` is one of what is decided, ``coverages`` (S,) are the points.
     """
-    weight = np.ones(table.n_rows) if table.weight is None else table.weight
+    weight = table.weights
     return coverage_curve(metric, coverages, [counts_of(chow(proba, weight, c), table) for c in coverages.tolist()])
 
 

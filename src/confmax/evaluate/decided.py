@@ -13,7 +13,7 @@ from confmax.constraints.proportions import counted_rows
 from confmax.evaluate.protocols import Decides
 from confmax.metrics.alignment import extra_names
 from confmax.rule.counts import Counts
-from confmax.tables import MemoryTable, Table
+from confmax.tables import Part, Table
 
 
 class Decided(NamedTuple):
@@ -40,13 +40,13 @@ class Decided(NamedTuple):
     further: tuple[Any, ...] = ()
 
 
-def decided_by(rule: Decides, table: MemoryTable) -> Decided:
+def decided_by(rule: Decides, table: Part) -> Decided:
     """Return what a rule decides on the raw probabilities of a ``table``, by the groups of its rows if it has some."""
     further = tuple(rule.class_names[rule.n_classes :])
     return Decided(*rule.decided(table), getattr(rule, "abstain", None) is not None, further)
 
 
-def rows_decided(decided: Decided, table: MemoryTable) -> Counts:
+def rows_decided(decided: Decided, table: Part) -> Counts:
     """Return how many rows of a labelled ``table`` have each class, and how many of them get each decision."""
     K = table.n_classes
     M = decided.n_decisions
@@ -55,7 +55,7 @@ def rows_decided(decided: Decided, table: MemoryTable) -> Counts:
     else:
         assert table.labels is not None
         labels = table.labels
-        weight = (np.ones(table.n_rows) if table.weight is None else table.weight) / table.weight_total
+        weight = table.weights / table.weight_total
         hits, columns = np.zeros(K), np.zeros(M)
         for line, share in zip(decided.decisions, decided.shares, strict=True):
             hits += share * np.bincount(labels, weight * (line == labels), K)
@@ -63,7 +63,7 @@ def rows_decided(decided: Decided, table: MemoryTable) -> Counts:
         S = Confusion(np.asarray(np.bincount(labels, weight, K), dtype=np.float64), hits, columns)
     further = extra_names(table.classes, M)
     names = (*table.classes, *decided.further, *further[len(decided.further) :])
-    return in_rows(S, table, table.classes, names)
+    return in_rows(S, Table.of(table), table.classes, names)
 
 
 def in_rows(S: Confusion, table: Table, classes: Sequence[Any], decisions: Sequence[Any]) -> Counts:
@@ -73,22 +73,21 @@ def in_rows(S: Confusion, table: Table, classes: Sequence[Any], decisions: Seque
     return Counts.of_labels(S, total, unit, classes, decisions)
 
 
-def rows_by_class(table: MemoryTable) -> NDArray[np.int64]:
+def rows_by_class(table: Part) -> NDArray[np.int64]:
     """Return the number of rows with weight of each class (K,) of a labelled ``table``."""
     assert table.labels is not None
     copies = np.ones(table.n_rows, np.int64) if table.copies is None else table.copies
-    kept = copies if table.weight is None else copies * (table.weight > 0)
-    return np.bincount(table.labels, kept, table.n_classes).astype(np.int64)
+    return np.bincount(table.labels, copies * (table.weights > 0.0), table.n_classes).astype(np.int64)
 
 
-def counts_of(decided: Decided, table: MemoryTable, proba: NDArray[Any] | None = None) -> Array:
+def counts_of(decided: Decided, table: Part, proba: NDArray[Any] | None = None) -> Array:
     """Return the weights (K, M) of the rows of a ``table`` by true class and decision.
 
     Labels are counted, or expected by the probabilities ``proba`` (n, K).
     """
     K = table.n_classes
     M = decided.n_decisions
-    weight = np.ones(table.n_rows) if table.weight is None else table.weight
+    weight = table.weights
     counts = np.zeros((K, M))
     for line, share in zip(decided.decisions, decided.shares, strict=True):
         if proba is None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from confmax.confusion import Array
 from confmax.errors import extended
 from confmax.evaluate.decided import Decided, counts_of, decided_by
-from confmax.evaluate.lines import Judged, judge
+from confmax.evaluate.lines import Judged, judge, judge_rows
 from confmax.evaluate.protocols import Tuned, frequent_gain, with_gain
 from confmax.evaluate.seen import was_tuned_on
 from confmax.evaluate.uncertainty import gains_of, plain_rules, rules_decide
@@ -26,10 +26,10 @@ from confmax.metrics.decided import as_written
 from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
 from confmax.rule.parts import laid_out, parts_of
-from confmax.tables import MemoryTable, Table, apply_calibrator
+from confmax.tables import Part, Table, apply_calibrator
 from confmax.tables.draws import cross_fit, folds_to_judge, masks, quietly
-from confmax.tables.partitioned.table import Unchecked
 
+KEPT = "kept"  # what the kept rule is called beside the rules of a page
 EQUAL = 1e-9  # statistics of the same rows agree better than this
 
 
@@ -37,7 +37,7 @@ EQUAL = 1e-9  # statistics of the same rows agree better than this
 class Evidence:
     """Rows and decisions."""
 
-    table: MemoryTable  # raw probabilities (n, K) with labels
+    table: Part  # raw probabilities (n, K) with labels
     metric: Metric  # what the rule was tuned for, or is evaluated by; of a rule that abstains, on the decided rows
     rule: DecisionRule  # the one that is reported on
     decided: Decided  # what is decided for the rows
@@ -52,17 +52,32 @@ class Evidence:
     whole: Judged | None = None
 
     @property
-    def counted(self) -> MemoryTable:
-        """The rows that are counted: all of them, or lines for all rows of a table in parts."""
-        return self.table if self.whole is None else self.whole.rows
+    def is_sample(self) -> bool:
+        """Whether the rows are a sample of those that are counted."""
+        return self.whole is not None
 
     @cached_property
-    def judged(self) -> dict[str, Decided]:
-        """What argmax, p/prior, the "rule" and its "single" one decide for the counted rows, by their names."""
+    def lines(self) -> Judged:
+        """Lines for all rows, with what argmax, p/prior, the "rule" and its "single" one decide, by their names."""
+        return self.lines_with({})
+
+    def lines_with(self, further: Mapping[str, Decided]) -> Judged:
+        """Return `lines` with what `further` rules decide for the rows, and the kept rule; of a sample `lines`."""
         if self.whole is not None:
-            return self.whole.decided
+            return self.whole
         single = {} if self.single is None else {"single": self.single}
-        return {**plain_rules(self.table), "rule": self.decided, **single}
+        every = {**plain_rules(self.table), "rule": self.decided, **single, KEPT: self.kept, **further}
+        return judge_rows(self.table, every)
+
+    @property
+    def counted(self) -> Part:
+        """The lines as rows."""
+        return self.lines.rows
+
+    @property
+    def judged(self) -> Mapping[str, Decided]:
+        """What rules decide for the lines, by their names."""
+        return self.lines.decided
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -73,16 +88,16 @@ class Evidence:
     @property
     def weight(self) -> Array:
         """Weights of the rows (n,)."""
-        return np.ones(self.table.n_rows) if self.table.weight is None else self.table.weight
+        return self.table.weights
 
     @property
     def total_weight(self) -> float:
         """The weight of all counted rows."""
         # a line has the weight of all its rows
-        return float(self.counted.n_rows if self.counted.weight is None else self.counted.weight.sum())
+        return self.counted.weight_total
 
     @property
-    def parts(self) -> list[tuple[DecisionRule, MemoryTable]]:
+    def parts(self) -> list[tuple[DecisionRule, Part]]:
         """The rules that decide the rows, each with its rows; rules without rows that have weight are left out."""
         if self.fold is None:
             return parts_of(self.rule, self.table)
@@ -94,15 +109,15 @@ class Evidence:
         return counts_of(decided, self.table)
 
 
-def judge_rule(found: Unchecked, rule: DecisionRule) -> Judged:
-    """Return what argmax, p/prior, a rule and the one that it draws most often decide on a table in parts."""
+def judge_rule(table: Table, rule: DecisionRule) -> Judged:
+    """Return what argmax, p/prior, a rule and the one that it draws most often decide on a labelled table."""
     single = {"single": with_gain(rule, frequent_gain(rule))} if rule.is_randomized else {}
     rules = {"rule": rule, **single}
-    return judge(found, partial(rules_decide, rules), partial(gains_of, rules))
+    return judge(table, partial(rules_decide, rules), partial(gains_of, rules))
 
 
 def evidence_of(
-    table: MemoryTable,
+    table: Part,
     metric: Metric,
     rule: DecisionRule,
     solution: Tuned | None = None,
@@ -114,7 +129,7 @@ def evidence_of(
     """
     decided = decided_by(rule, table)
     single = decided_by(with_gain(rule, frequent_gain(rule)), table) if rule.is_randomized else None
-    seen = is_of_tuning(rule, table, solution, whole)
+    seen = is_of_tuning(rule, Table.of(table), solution, whole)
     proba = apply_calibrator(rule.calibrator, table.proba)
     return Evidence(table, as_written(metric), rule, decided, decided, single, proba, solution, seen=seen, whole=whole)
 
@@ -138,7 +153,7 @@ def solutions_of_folds(
     return tuple(solutions)
 
 
-def cross_fitted(table: MemoryTable, solution: Tuned, tune: Tune, *, n_folds: int, seed: int) -> Evidence:
+def cross_fitted(table: Part, solution: Tuned, tune: Tune, *, n_folds: int, seed: int) -> Evidence:
     """Return the evidence in which every row of a labelled table is decided by the rule tuned without its fold.
 
     Folds are stratified and depend on the content of the rows and the seed, never on their order. The rules of the
@@ -154,7 +169,7 @@ def cross_fitted(table: MemoryTable, solution: Tuned, tune: Tune, *, n_folds: in
     return replace(found, rule=solution.rule, kept=kept, solution=solution, solutions=solutions)
 
 
-def of_folds(rules: Sequence[DecisionRule], table: MemoryTable, metric: Metric, fold: NDArray[np.int64]) -> Evidence:
+def of_folds(rules: Sequence[DecisionRule], table: Part, metric: Metric, fold: NDArray[np.int64]) -> Evidence:
     """Return the evidence in which rule ``fold[i]``, tuned for a ``metric``, decides row i."""
     # the single rules show what drawing adds: they are pooled over the same folds
     singles = [with_gain(rule, frequent_gain(rule)) for rule in rules]
@@ -167,7 +182,7 @@ def of_folds(rules: Sequence[DecisionRule], table: MemoryTable, metric: Metric, 
     return Evidence(table, as_written(metric), rules[0], decided, decided, single, proba, fold=fold)
 
 
-def pooled(rules: Sequence[DecisionRule], table: MemoryTable, which: NDArray[np.int64]) -> Decided:
+def pooled(rules: Sequence[DecisionRule], table: Part, which: NDArray[np.int64]) -> Decided:
     """Return what the rules decide, rule ``which[i]`` for row i, as one mixture of deterministic decisions.
 
     Rules that draw have other shares in other folds: the unit interval is cut where any of them changes, and in each

@@ -19,7 +19,7 @@ from confmax.evaluate.applicable import PARTS, applicable, of_class
 from confmax.evaluate.confusion_change import ConfusionChange
 from confmax.evaluate.curves import CoverageFigures
 from confmax.evaluate.decided import Decided, counts_of, decided_by, rows_by_class
-from confmax.evaluate.evidence import Evidence
+from confmax.evaluate.evidence import KEPT, Evidence
 from confmax.evaluate.limits import LimitFigures
 from confmax.evaluate.protocols import plain_rule
 from confmax.evaluate.rivals import CHOW, PRIOR_ON_AS_MANY, decide_alike, missed_by_each, names_of
@@ -42,7 +42,7 @@ from confmax.metrics import Metric, get
 from confmax.metrics.alignment import positive_class
 from confmax.metrics.catalogue import title_of
 from confmax.rule import DecisionRule
-from confmax.tables import MemoryTable
+from confmax.tables import Part
 
 BINS = 10
 # calibration error that is worth a word, if chance is less likely than this
@@ -272,12 +272,12 @@ def figures(
             further |= beside.rules
     bootstrap: dict[str, Any] = {"n_replicates": n_replicates, "level": level, "seed": seed}
     # what drawing adds is measured against the rule that is drawn most often, on the same replicates
-    rules = evidence.judged | (further if evidence.whole is None else {})
-    counted = evidence.counted
+    _, counted, every = evidence.lines_with(further)
+    rules = {name: one for name, one in every.items() if name != KEPT}
     score = compare(counted, {**shown, **by_class, **studied}, rules, **bootstrap)
     beside_it = score
     here = {**plain_rules(table), "rule": evidence.decided, **further}
-    if evidence.whole is not None and further:
+    if evidence.is_sample and further:
         # rules that are made of the rows of a sample are compared on it
         beside_it = compare(table, {**shown, **studied}, here, **bootstrap)
     # a decision beyond the classes may have the name of a class: all labels are made different together
@@ -287,17 +287,16 @@ def figures(
     rows = _metric_rows((score, beside_it), evidence.metric, shown, names, K, plain)
     of_groups = {row.name: {**shown, **by_class}[row.name] for row in rows}
     of_groups |= {} if study is None else study.metrics_of_groups
-    apart = undecided is not None and evidence.whole is not None
+    apart = undecided is not None and evidence.is_sample
     counts, judged = (table, here) if apart else (counted, rules)
     shown_rules = {name: judged[name] for name in dict.fromkeys((*PLAIN, *plain, "rule"))}
     score = replace(score, by_group=in_groups(counts, of_groups, shown_rules, **bootstrap))
     # argmax decides classes only, and both matrices have a column for every decision of the rule
-    argmax = evidence.judged["argmax"]._replace(n_decisions=evidence.decided.n_decisions)
-    change = ConfusionChange(counts_of(argmax, counted), counts_of(evidence.judged["rule"], counted))
-    kept = evidence.kept if evidence.whole is None else evidence.judged["rule"]
+    argmax = rules["argmax"]._replace(n_decisions=evidence.decided.n_decisions)
+    change = ConfusionChange(counts_of(argmax, counted), counts_of(rules["rule"], counted))
     changed, by_folds = (
         float(np.average(decided.shares @ (decided.decisions != argmax.decisions), weights=counted.weight))
-        for decided in (kept, evidence.judged["rule"])
+        for decided in (every.get(KEPT, rules["rule"]), rules["rule"])
     )
     raw = reliability(table.proba, evidence.labels, evidence.weight)
     # without calibration there is one reliability, which the page shows once
@@ -341,16 +340,14 @@ def figures(
         None if study is None else study.figures(score, beside_it),
         None if undecided is None else undecided.figures(beside_it, names, metric_name(repr(undecided.metric))),
     )
-    return replace(result, groups=_groups(result, argmax))
+    return replace(result, groups=_groups(result, counted, rules["rule"], argmax))
 
 
-def _groups(figures: Figures, argmax: Decided) -> tuple[GroupFigures, ...]:
-    """Return the figures of every group with a row, given what ``argmax`` decides."""
+def _groups(figures: Figures, counted: Part, rule: Decided, argmax: Decided) -> tuple[GroupFigures, ...]:
+    """Return the figures of every group with a row, given what the ``rule`` and ``argmax`` decide ``counted`` rows."""
     evidence = figures.evidence
-    counted = evidence.counted
-    rule = evidence.judged["rule"]
     moved = rule.shares @ (rule.decisions != argmax.decisions)
-    every = np.ones(counted.n_rows) if counted.weight is None else counted.weight
+    every = counted.weights
     total = every.sum()
     found = []
     for name, score in figures.score.by_group.items():
@@ -463,7 +460,7 @@ def _class_rows(
     return tuple(rows)
 
 
-def _ways(rule: DecisionRule, kept: Decided, table: MemoryTable) -> list[dict[str, Any]]:
+def _ways(rule: DecisionRule, kept: Decided, table: Part) -> list[dict[str, Any]]:
     """Return what a `ClassRow` says of how each class is decided, given what the rule decides for the rows."""
     favoured = [None] * table.n_classes if rule.groups else favours(rule)
     pairs = zip(class_ranges(kept, table), favoured, strict=True)

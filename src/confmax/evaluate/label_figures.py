@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from confmax.confusion import Array
+from confmax.evaluate.label_lines import JudgedLabels, judge_labels
+from confmax.evaluate.label_rivals import Folds, Rivals, label_rivals
 from confmax.evaluate.label_scores import (
     Judgeable,
     compare_labels,
     decided_by_folds,
-    decided_labels,
-    label_rivals,
     label_verdict,
+    labels_decided,
     limits_of,
 )
 from confmax.evaluate.scores import Score
@@ -25,11 +26,10 @@ from confmax.evaluate.verdict import Estimate, Verdict
 from confmax.metrics import Metric
 from confmax.metrics import labels as label_metrics
 from confmax.rule.labels import LabelRule
-from confmax.tables import MemoryTable
+from confmax.tables import Part, Table
 
 TUNED = "tuned rule"
 LABEL_INTERVALS = 200  # labels up to which every one has its own interval
-MOST_PER_ROW = 5  # labels of a row, above which rows are counted together
 # rows of a label below which its figures say little: in a blend the model then counts more than they do
 FEW = 20
 F1_OF = "F1 of {}"  # a key that no metric has
@@ -37,14 +37,10 @@ F1_OF = "F1 of {}"  # a key that no metric has
 
 @dataclass(frozen=True, eq=False)
 class LabelFolds:
-    """The fold (n,) of every row, and what was tuned without each of the folds."""
+    """The folds of the rows, and what was tuned without each of them."""
 
-    fold: NDArray[np.int64]
+    folds: Folds
     solutions: Sequence[TunedLabels]
-
-    def decided(self, rules: Sequence[LabelRule], table: MemoryTable) -> Array:
-        """Return what rules of the folds give to the rows (n, L) of their folds."""
-        return decided_by_folds(rules, table, self.fold)
 
 
 class TunedLabels(Protocol):
@@ -118,11 +114,13 @@ class LabelFigures:
         Of cross-fitted figures: each row is decided by a rule that was tuned without its fold.
     on_tuning : float or None
         Then the metric of the kept rule on the labels of these rows, which tuned it.
+    n_found_on : int
+        The number of rows on which the thresholds of the rivals were found, zero if none were.
     proof : str or None
         What is proved, in a sentence; None for a saved rule.
     """
 
-    table: MemoryTable
+    table: Table
     rule: LabelRule
     metric: str
     score: Score
@@ -134,36 +132,38 @@ class LabelFigures:
     proof: str | None
     n_folds: int | None = None
     on_tuning: float | None = None
+    n_found_on: int = 0
+
+    @property
+    def total_weight(self) -> float | None:
+        """The weight of all rows; None where all have the same."""
+        return None if self.table.head.weight is None else self.table.weight_total
 
 
 def label_figures(
-    table: MemoryTable,
+    table: Table,
     metric: Metric,
     rule: LabelRule,
     solution: TunedLabels | None = None,
     folds: LabelFolds | None = None,
-    *,
-    rows: Any = None,
     **settings: Any,
 ) -> LabelFigures:
     """Return the numbers of a ``rule`` on a labelled ``table``, by a ``metric``; ``settings`` are the bootstrap's.
 
-    With ``folds`` they are cross-fitted. The ``rows`` are those of the table as they were given, see `decided_labels`.
+    With ``folds`` they are cross-fitted.
     """
-    decided = decided_beside(table, rule, settings.get("seed", 0), folds, rows)
+    rivals = label_rivals(table, [rule.decisions], settings.get("seed", 0), None if folds is None else folds.folds)
+    judged = judge_labels(table, partial(decided_beside, rivals, rule, folds))
     metrics = {repr(one): one for one in (metric, *label_metrics.without_parameters())}
-    plain = tuple(name for name in decided if name != TUNED)
     within = limits_of(rule, table) if rule.constraints else None
-    limits: dict[str, Judgeable] = {} if within is None else dict.fromkeys(decided, within)
-    score = compare_labels(table, metrics, decided, plain=plain, limits=limits, **settings)
-    verdict = label_verdict(score, TUNED, metric, decided, table, within)
+    limits: dict[str, Judgeable] = {} if within is None else dict.fromkeys(judged.rules, within)
+    score = compare_labels(judged, metrics, plain=judged.rules[:-1], limits=limits, **settings)
+    verdict = label_verdict(score, TUNED, metric, judged, within)
     few = {**settings, "n_replicates": settings["n_replicates"] if table.n_classes <= LABEL_INTERVALS else 0}
-    assert table.labels is not None
     seen = folds is None and bool(was_tuned_on(rule, table))
     best = _strongest(verdict)
-    both = {best: decided[best], TUNED: decided[TUNED]}
-    each = compare_labels(table, f1_of_labels(table), both, plain=(best,), **few)
-    made: dict[str, Array] = {"true": table.labels.astype(np.float64), **both}
+    both = judged.only((best, TUNED))
+    each = compare_labels(both, f1_of_labels(table), plain=(best,), **few)
     return LabelFigures(
         table,
         rule,
@@ -171,12 +171,13 @@ def label_figures(
         score,
         verdict,
         best,
-        rows_of_labels(rule, table, each, decided[TUNED], TUNED),
-        tuple(_per_row(name, H, table) for name, H in made.items()),
+        rows_of_labels(rule, both, each, TUNED),
+        tuple(_per_row(name, judged) for name in ("true", best, TUNED)),
         seen,
         None if solution is None else solution.guarantee,
         None if folds is None else len(folds.solutions),
         None if folds is None or solution is None else solution.label_value,
+        rivals.n_found_on,
     )
 
 
@@ -187,47 +188,40 @@ def _strongest(verdict: Verdict) -> str:
     return rivals[int(np.argmax(np.where(np.isnan(values), -np.inf, values)))].name
 
 
-def decided_beside(
-    table: MemoryTable, rule: LabelRule, seed: int, folds: LabelFolds | None = None, rows: Any = None
-) -> dict[str, Array]:
-    """Return what a ``rule`` decides (n, L), as `TUNED`, behind its rivals, by name.
+def decided_beside(rivals: Rivals, rule: LabelRule, folds: LabelFolds | None, part: Part) -> dict[str, Array]:
+    """Return what a ``rule``, or those of ``folds``, decides for the rows of a ``part`` (n, L), as `TUNED`.
 
-    It decides the ``rows`` of the table as they were given, see `decided_labels`.
+    It stands behind its ``rivals``, by name.
     """
-    decided = label_rivals(table, [rule.decisions], seed, None if folds is None else folds.fold)
-    if folds is not None:
-        return {**decided, TUNED: folds.decided([one.rule for one in folds.solutions], table)}
-    return {**decided, TUNED: decided_labels(TUNED, rule, table, rows)}
+    if folds is None:
+        return labels_decided(rivals, {TUNED: rule}, part)
+    return {**rivals(part), TUNED: decided_by_folds([one.rule for one in folds.solutions], folds.folds, part)}
 
 
-def f1_of_labels(table: MemoryTable) -> dict[str, Metric]:
+def f1_of_labels(table: Table) -> dict[str, Metric]:
     """Return the F1 of every label of a ``table`` as a metric, by `F1_OF` its name."""
     f1 = label_metrics.resolve("macro_f1", None)
     return {F1_OF.format(name): replace(f1, classes=(k,)) for k, name in enumerate(table.classes)}
 
 
-def rows_of_labels(rule: LabelRule, table: MemoryTable, score: Score, H: Array, name: str) -> tuple[LabelRow, ...]:
-    """Return every label apart, of a rule that decides ``H`` (n, L) and is called ``name`` in a ``score`` of F1."""
-    assert table.labels is not None
-    weight = np.ones(table.n_rows) if table.weight is None else table.weight
-    Y = table.labels.astype(np.float64)
-    total = float(weight.sum())
-    hits, made, true = ((weight @ part) / total for part in (Y * H, H, Y))
-    n_rows = table.positives()
+def rows_of_labels(rule: LabelRule, judged: JudgedLabels, score: Score, name: str) -> tuple[LabelRow, ...]:
+    """Return every label apart, of a rule that was ``judged`` as ``name`` and is called so in a ``score`` of F1."""
+    S = judged.whole[name][0]
+    n_rows = judged.table.positives()
     thresholds = rule.thresholds
     at = {str(label): k for k, label in enumerate(rule.class_names)}
     found = []
-    for k, label in enumerate(table.classes):
+    for k, label in enumerate(judged.table.classes):
         key = F1_OF.format(label)
         found.append(
             LabelRow(
                 str(label),
                 int(n_rows[k]),
-                float(true[k]),
+                float(S.rows[k]),
                 None if thresholds is None else float(thresholds[at.get(str(label), k)]),
-                float(made[k]),
-                float(hits[k] / made[k]) if made[k] else None,
-                float(hits[k] / true[k]) if true[k] else None,
+                float(S.columns[k]),
+                float(S.diagonal[k] / S.columns[k]) if S.columns[k] else None,
+                float(S.diagonal[k] / S.rows[k]) if S.rows[k] else None,
                 score.estimate(name, key),
                 score.estimate(score.plain[0], key).value,
             )
@@ -235,13 +229,7 @@ def rows_of_labels(rule: LabelRule, table: MemoryTable, score: Score, H: Array, 
     return tuple(found)
 
 
-def _per_row(name: str, H: Array, table: MemoryTable) -> PerRow:
-    """Return how many labels the decisions ``H`` (n, L) give to rows."""
-    weight = np.ones(table.n_rows) if table.weight is None else table.weight
-    share = weight / weight.sum()
-    counts = H.sum(axis=1)
-    mean = float(share @ counts)
-    if (np.isclose(H, 0.0) | np.isclose(H, 1.0)).all():
-        top = np.minimum(counts.round().astype(np.int64), MOST_PER_ROW)
-        return PerRow(name, mean, tuple(np.bincount(top, share, MOST_PER_ROW + 1).tolist()))
-    return PerRow(name, mean, ())
+def _per_row(name: str, judged: JudgedLabels) -> PerRow:
+    """Return how many labels rows have, by the name "true", or get by a rule that was ``judged``."""
+    rule = None if name == "true" else name
+    return PerRow(name, judged.labels_per_row(rule), judged.shares_per_row(rule))

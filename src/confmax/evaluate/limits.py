@@ -16,20 +16,20 @@ from confmax.evaluate.confusion_change import ConfusionChange
 from confmax.evaluate.decided import Decided, counts_of
 from confmax.evaluate.scores import Score, percentiles
 from confmax.evaluate.verdict import Difference, Estimate, LimitScore
-from confmax.tables import MemoryTable
+from confmax.tables import Part
 
 UNKNOWN = Estimate(math.nan, None, None)  # 0/0
 MISSED = 1e-12  # a limit that is missed by no more, which rounding explains, counts as kept
 
 
-def confusion_of(decided: Decided, table: MemoryTable, proba: NDArray[Any] | None = None) -> Confusion:
+def confusion_of(decided: Decided, table: Part, proba: NDArray[Any] | None = None) -> Confusion:
     """Return the confusion of decisions on labelled rows, or as the probabilities ``proba`` (n, K) expect it."""
     C = counts_of(decided, table, proba)
     return Confusion.from_matrix(C / C.sum())
 
 
 def side_by_side(
-    limits: Limits, decided: Decided, table: MemoryTable, proba: NDArray[Any] | None = None
+    limits: Limits, decided: Decided, table: Part, proba: NDArray[Any] | None = None
 ) -> tuple[Limits, Confusion]:
     """Return limits and the confusion of decisions on labelled rows, for limits of groups that of every group.
 
@@ -70,7 +70,7 @@ class Judged(NamedTuple):
     unsure: bool
 
 
-def judged_limits(limits: Limits, score: Score, rule: str, decided: Decided, table: MemoryTable) -> list[Judged]:
+def judged_limits(limits: Limits, score: Score, rule: str, decided: Decided, table: Part) -> list[Judged]:
     """Return what a ``rule`` of a ``score`` makes of limits, given what it ``decided``; the score has them by texts."""
     limits, S = side_by_side(limits, decided, table)
     found = []
@@ -92,9 +92,7 @@ def judged_limits(limits: Limits, score: Score, rule: str, decided: Decided, tab
     return found
 
 
-def limit_scores(
-    limits: Limits, score: Score, rule: str, decided: Decided, table: MemoryTable
-) -> tuple[LimitScore, ...]:
+def limit_scores(limits: Limits, score: Score, rule: str, decided: Decided, table: Part) -> tuple[LimitScore, ...]:
     """Return what a ``rule`` makes of limits, as `judged_limits` finds it, as records."""
     found = zip(limits.texts, judged_limits(limits, score, rule, decided, table), strict=True)
     return tuple(LimitScore(text, *one.estimate, one.slack, one.kept, one.unsure) for text, one in found)
@@ -105,7 +103,7 @@ def is_kept(slack: float) -> bool:
     return bool(slack >= -MISSED)
 
 
-def missed_by(limits: Limits, decided: Decided, table: MemoryTable) -> tuple[str, ...]:
+def missed_by(limits: Limits, decided: Decided, table: Part) -> tuple[str, ...]:
     """Return the limits, as they are written, that a rule misses, given what it ``decided``."""
     limits, S = side_by_side(limits, decided, table)
     return tuple(text for text, slack in zip(limits.texts, limits.slacks(S), strict=True) if not is_kept(slack))

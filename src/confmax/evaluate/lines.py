@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,20 +25,19 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Gains
 from confmax.evaluate.bootstrap import Index, code_of
 from confmax.evaluate.decided import Decided
-from confmax.tables import MemoryTable, Table
+from confmax.tables import Part, Table
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.fingerprints import mixed
 from confmax.tables.groups import Groups
-from confmax.tables.partitioned.at_once import counted_part
-from confmax.tables.partitioned.parts import CheckedPart, Part, Summary
-from confmax.tables.partitioned.table import PartitionedTable, Unchecked
+from confmax.tables.partitioned.checking import counted_in_columns
+from confmax.tables.partitioned.parts import RawPart, Summary
 
 MOST_LINES = 1 << 17  # a thousand replicates of so many lines take about half a minute
 BLOCK = 1 << 16  # rows of a part that are counted together
 DENSE = 1 << 20  # combinations that are counted without sorting the rows of a part
 DROPPED = np.uint64(49)  # binary digits of a weight: all but the first four
 
-Judges = Callable[[MemoryTable, Array], Mapping[str, Decided]]
+Judges = Callable[[Part, Array], Mapping[str, Decided]]
 """What rules decide for the rows of a part, given the sizes of the classes (K,) of the table; it can be pickled."""
 
 GainsOf = Callable[[Array], Mapping[str, tuple[Gains, Array]] | None]
@@ -51,6 +50,7 @@ class Lines:
 
     ``unit`` (L,) is the weight of each row of a line, without its last digits where these were dropped; None where all
     are one. ``count`` (L,) is the number of the rows and ``total`` (L,) their weight.
+    ``is_coarse`` says that digits were dropped.
     """
 
     keys: NDArray[np.int32]
@@ -58,6 +58,10 @@ class Lines:
     unit: Array | None
     count: Index
     total: Array
+    is_coarse: bool = False
+
+    def __len__(self) -> int:
+        return len(self.count)
 
     def joined(self) -> Lines:
         """Return the lines with those that are equal made one."""
@@ -81,7 +85,8 @@ class Lines:
         """Return the lines with weights that agree in their first digits taken together."""
         assert self.unit is not None
         digits = np.ascontiguousarray(self.unit).view(np.uint64) >> DROPPED << DROPPED
-        return Lines(self.keys, self.sizes, digits.view(np.float64), self.count, self.total).joined()
+        found = Lines(self.keys, self.sizes, digits.view(np.float64), self.count, self.total).joined()
+        return replace(found, is_coarse=True)
 
     def few(self, most: int) -> Lines:
         """Return the most frequent lines as they are, and the rarest with the decisions of each rule apart.
@@ -110,17 +115,18 @@ class Lines:
         where = np.empty(len(order), np.intp)
         where[rare] = np.arange(len(rare))
         apart = Lines(keys, self.sizes, None if self.unit is None else unit[first], rows, rows * mean[where[first]])
-        return _one_after_another([self.at(order[: most // 2]), apart]).joined()
+        found = _one_after_another([self.at(order[: most // 2]), apart]).joined()
+        return replace(found, is_coarse=self.is_coarse)
 
     def at(self, chosen: NDArray[np.intp]) -> Lines:
         """Return the ``chosen`` lines."""
         unit = None if self.unit is None else self.unit[chosen]
         return Lines(self.keys[:, chosen], self.sizes, unit, self.count[chosen], self.total[chosen])
 
-    def table(self, classes: tuple[Any, ...], groups: tuple[Any, ...] | None) -> MemoryTable:
+    def table(self, classes: tuple[Any, ...], groups: tuple[Any, ...] | None) -> Part:
         """Return the lines as rows with copies, which have no probabilities."""
         rows = len(self.count)
-        return MemoryTable(
+        return Part(
             ARRAYS,
             # nobody reads what a line does not have
             np.zeros((rows, 1), np.float32),
@@ -133,7 +139,7 @@ class Lines:
         )
 
 
-def of_rows(table: MemoryTable, decided: Iterable[Decided]) -> Lines:
+def of_rows(table: Part, decided: Iterable[Decided]) -> Lines:
     """Return the lines of the rows of a labelled part, given what rules decide for them."""
     every = list(decided)
     assert table.labels is not None
@@ -174,97 +180,80 @@ def _one_after_another(parts: Sequence[Lines]) -> Lines:
     return Lines(keys, parts[0].sizes, unit, count, total)
 
 
-class Gathered:
-    """The lines of the parts that were read so far, and how each rule draws."""
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """The lines of the rows of some parts, ``held`` apart, and how each of the ``rules`` draws."""
 
-    def __init__(self) -> None:
-        self.held: list[Lines] = []
-        self.rules: dict[str, Decided] = {}
-        self.is_coarse = False
+    held: tuple[Lines, ...]
+    rules: Mapping[str, Decided]
 
-    def add(self, part: tuple[Lines, dict[str, Decided]]) -> None:
-        """Add the lines of a part."""
-        lines, self.rules = part
-        self.held.append(lines)
-        if sum(len(each.count) for each in self.held) > 2 * MOST_LINES:
-            self.held = [self.lines()]
+    def __add__(self, other: Counted) -> Counted:
+        """Return the lines of the rows of both."""
+        both = Counted((*self.held, *other.held), self.rules)
+        return replace(both, held=(both.lines,)) if sum(map(len, both.held)) > 2 * MOST_LINES else both
 
+    @cached_property
     def lines(self) -> Lines:
-        """Return the lines of all parts."""
+        """The lines of all rows, as few as may be."""
         found = _one_after_another(self.held).joined()
-        if found.unit is not None and (self.is_coarse or len(found.count) > MOST_LINES):
-            self.is_coarse = True
+        if found.unit is not None and (any(part.is_coarse for part in self.held) or len(found) > MOST_LINES):
             found = found.coarse()
-        return found.few(MOST_LINES) if len(found.count) > MOST_LINES else found
+        return found.few(MOST_LINES) if len(found) > MOST_LINES else found
 
-    def judged(self, table: PartitionedTable) -> Judged:
+    def judged(self, table: Table) -> Judged:
         """Return the lines of a ``table``, and what the rules decide for them."""
-        lines = self.lines()
         atom = 2
         found = {}
         for name, one in self.rules.items():
-            found[name] = one._replace(decisions=lines.keys[atom : atom + len(one.shares)].astype(np.int64))
+            found[name] = one._replace(decisions=self.lines.keys[atom : atom + len(one.shares)].astype(np.int64))
             atom += len(one.shares)
         names = None if table.groups is None else table.groups.names
-        return Judged(table, lines.table(table.classes, names), found)
+        table.refuse_other_rows(float(self.lines.total.sum()))
+        return Judged(table, self.lines.table(table.classes, names), found)
 
 
 class Judged(NamedTuple):
-    """A table, in parts or in memory; its lines, or its rows; and what rules decide for these."""
+    """A table, the lines of its rows, and what rules decide for these."""
 
     table: Table
-    rows: MemoryTable
+    rows: Part
     decided: dict[str, Decided]
 
 
-def judge(found: Unchecked, judges: Judges, gains_of: GainsOf | None = None) -> Judged:
-    """Check labelled parts, and return their rows, or lines of them, with what ``judges`` say.
+def judge(table: Table, judges: Judges, gains_of: GainsOf | None = None) -> Judged:
+    """Return the lines of a labelled ``table``, with what ``judges`` say, in one pass over it.
 
-    Without weights, this is one pass over the probabilities; else the sizes of the classes are known after a first one.
-    With ``gains_of`` the same rules, files in columns are checked and decided at once.
+    Without weights it is the pass that checks the rows, where that was not made. With ``gains_of`` the same rules,
+    files in columns are checked and decided at once.
     """
-    if found.fits:
-        rows = found.checked().in_memory()
-        return Judged(rows, rows, dict(judges(rows, rows.label_weight())))
-    if found.sizes is not None and not found.may_have_weights:
-        gathered = Gathered()
-        prior = found.sizes / found.sizes.sum()
-        by = None if gains_of is None or found.groups is not None else gains_of(prior)
-        counts = None if by is None else partial(_counted, by, found.classes)
-        table = found.checked(partial(_judged, judges, prior), gathered.add, counts)
-        return gathered.judged(table)
-    return judge_checked(found.checked(), judges)
+    prior = table.label_weight()
+    by = None if gains_of is None else gains_of(prior)
+    in_columns = None if by is None else partial(_counted_in_columns, by)
+    return table.lines(partial(_counted, judges, prior), in_columns).judged(table)
 
 
-def judge_checked(table: Any, judges: Judges) -> Judged:
-    """Return the lines of a labelled table in parts, with what ``judges`` say, in one pass over it."""
-    gathered = Gathered()
-    for part in table.source.run(partial(_on_checked, judges, table.label_weight())):
-        if part is not None:
-            gathered.add(part)
-    return gathered.judged(table)
+def judge_rows(rows: Part, decided: Mapping[str, Decided]) -> Judged:
+    """Return the lines of labelled rows in memory, for which rules have ``decided``."""
+    return judge(Table.of(rows), lambda *_: decided)
 
 
-def _judged(judges: Judges, prior: Array, table: MemoryTable) -> tuple[Lines, dict[str, Decided]]:
+def _counted(judges: Judges, prior: Array, part: Part) -> Counted:
     """Return the lines of a part, and the rules without their decisions."""
-    every = judges(table, prior)
+    every = judges(part, prior)
     none = np.empty((0, 0), np.int64)
-    return of_rows(table, every.values()), {name: one._replace(decisions=none) for name, one in every.items()}
+    rules = {name: one._replace(decisions=none) for name, one in every.items()}
+    return Counted((of_rows(part, every.values()),), rules)
 
 
-def _counted(
-    by: Mapping[str, tuple[Gains, Array]], classes: tuple[Any, ...], part: Part, fraction: float
-) -> tuple[Summary, tuple[Lines, dict[str, Decided]]] | None:
-    """Return the summary of a part with what `_judged` returns for it, if it can be counted at once."""
+def _counted_in_columns(
+    by: Mapping[str, tuple[Gains, Array]], part: RawPart, *, classes: tuple[Any, ...], fraction: float
+) -> tuple[Summary, Counted] | None:
+    """Return the summary of a part with what `_counted` returns for it, if its columns can be counted at once."""
     gains = Gains.concatenate([one for one, _ in by.values()])
-    found = counted_part(part, classes=classes, fraction=fraction, gains=gains)
+    found = counted_in_columns(part, classes=classes, fraction=fraction, gains=gains)
     if found is None:
         return None
     summary, counts = found
     none = np.empty((0, 0), np.int64)
     rules = {name: Decided(none, shares, gains.n_decisions) for name, (_, shares) in by.items()}
-    return summary, (_of_counts(counts.reshape(-1), (1, *counts.shape)), rules)
-
-
-def _on_checked(judges: Judges, prior: Array, checked: CheckedPart) -> tuple[Lines, dict[str, Decided]] | None:
-    return None if checked.table is None else _judged(judges, prior, checked.table)
+    return summary, Counted((_of_counts(counts.reshape(-1), (1, *counts.shape)),), rules)

@@ -18,7 +18,7 @@ from confmax.metrics import Metric
 from confmax.optimize import Progress, Status
 from confmax.rule import DecisionRule
 from confmax.rule.counts import Counts
-from confmax.tables import MemoryTable
+from confmax.tables import Part
 
 if TYPE_CHECKING:
     from confmax.constraints import ConstraintOutcome
@@ -40,7 +40,7 @@ class Decides(Protocol):
     def metric(self) -> str:
         """The metric that the rule was tuned for, or an empty text."""
 
-    def decided(self, table: MemoryTable) -> tuple[NDArray[np.int64], Array, int]:
+    def decided(self, table: Part) -> tuple[NDArray[np.int64], Array, int]:
         """Return the decisions (A, n) of its atoms on the raw probabilities of ``table``, their shares (A,), and M."""
 
     def reordered(self, class_names: Sequence[Any]) -> Decides:

@@ -20,7 +20,7 @@ from confmax.evaluate.limits import missed_by
 from confmax.evaluate.scores import PLAIN
 from confmax.metrics import Metric
 from confmax.metrics.decided import of_decided
-from confmax.tables import MemoryTable
+from confmax.tables import Part
 
 CHOW = "Chow's rule"
 PRIOR_ON_AS_MANY = "p/prior on as many rows"
@@ -48,12 +48,12 @@ def chow(proba: NDArray[Any], weight: Array, coverage: float) -> Decided:
     return Decided(lines, np.array([share, 1.0 - share]), K + 1, True)
 
 
-def on_as_many(rule: str, decided: Decided, table: MemoryTable, proba: NDArray[Any]) -> dict[str, Decided]:
+def on_as_many(rule: str, decided: Decided, table: Part, proba: NDArray[Any]) -> dict[str, Decided]:
     """Return Chow's rule and p/prior on as many rows as a ``rule`` that abstains ``decided``, by their names.
 
     ``proba`` (n, K) are the probabilities as the rule calibrates them. There are none for a rule that decides no row.
     """
-    weight = np.ones(table.n_rows) if table.weight is None else table.weight
+    weight = table.weights
     left = decided.shares @ (decided.decisions == decided.n_decisions - 1)
     coverage = 1.0 - float(np.average(left, weights=weight))
     if not coverage > 0.0:
@@ -79,7 +79,7 @@ def names_of(metric: Metric, n_classes: int, *, abstains: bool, as_many: Iterabl
 
 
 def missed_by_each(
-    names: Iterable[str], decided: Mapping[str, Decided], limits: Sequence[Limits], table: MemoryTable, n_decisions: int
+    names: Iterable[str], decided: Mapping[str, Decided], limits: Sequence[Limits], table: Part, n_decisions: int
 ) -> dict[str, tuple[str, ...]]:
     """Return the limits of a rule between ``n_decisions`` that each of its rivals misses, by their names."""
     every = {name: decided[name]._replace(n_decisions=n_decisions) for name in names}

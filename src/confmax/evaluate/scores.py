@@ -58,6 +58,9 @@ class Score:
     beside : dict
         By the name of a rule that abstains, and by metric, the rules that others than ``plain`` it is compared with:
         on as many rows as it decides.
+    resampled : str
+        What a replicate draws: "rows", or of very many rows with several labels "lots of rows", into which a hash of
+        their content divides them (`confmax.evaluate.label_lines`).
 
     Notes
     -----
@@ -83,6 +86,7 @@ class Score:
     counts: dict[str, Counts] = field(default_factory=dict)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     beside: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
+    resampled: str = "rows"
 
     @property
     def n_replicates(self) -> int:
@@ -92,7 +96,7 @@ class Score:
     @property
     def method(self) -> str:
         """The kind of the intervals, in words."""
-        rows = "rows of each class" if self.stratified else "rows"
+        rows = "rows of each class" if self.stratified else self.resampled
         return f"{self.level:.4g} percentile intervals of {self.n_replicates} bootstrap replicates of {rows}"
 
     def estimate(self, rule: str, metric: str | None = None) -> Estimate:

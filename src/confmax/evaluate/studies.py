@@ -135,7 +135,7 @@ class BestRules:
     def decided(self, rule: optimize.Mixture) -> Decided:
         """Return what a rule decides for the rows."""
         gains, weights = rule.gathered()
-        lines = self.table.in_memory().decide(with_ties_broken(gains), None)
+        lines = self.table.head.decide(with_ties_broken(gains), None)
         return Decided(lines, weights, self.n_decisions, self.abstains)
 
 
@@ -446,7 +446,7 @@ def studies(evidence: Evidence) -> tuple[LimitStudy | None, CoverageStudy | None
     texts = evidence.rule.constraints
     table = evidence.table
     abstains = evidence.decided.abstains
-    limits, absent = judged(texts, table, abstains=abstains) if texts else (None, ())
+    limits, absent = judged(texts, Table.of(table), abstains=abstains) if texts else (None, ())
     undecided = CoverageStudy(evidence, limits) if abstains else None
     # without a decided row there is neither a loss nor a curve
     if undecided is not None and not undecided.coverage > 0.0:

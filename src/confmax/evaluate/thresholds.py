@@ -24,7 +24,7 @@ from confmax.evaluate.uncertainty import by_prior, values_at
 from confmax.metrics import Metric
 from confmax.metrics.alignment import positive_class
 from confmax.rule import DecisionRule
-from confmax.tables import MemoryTable, apply_calibrator
+from confmax.tables import Part, apply_calibrator
 
 MOST_ODDS = 36.0  # log odds beyond which a float64 probability is 0 or 1
 HALVINGS = 40
@@ -128,9 +128,9 @@ class ClassRange(NamedTuple):
     outside: tuple[float, float] | None
 
 
-def class_ranges(decided: Decided, table: MemoryTable) -> list[ClassRange]:
+def class_ranges(decided: Decided, table: Part) -> list[ClassRange]:
     """Return the `ClassRange` of every class (K), of what is ``decided`` for the rows of a table (n, K)."""
-    weight = np.ones(table.n_rows) if table.weight is None else table.weight
+    weight = table.weights
     counted = weight > 0.0
     ranges = []
     for k in range(table.n_classes):
@@ -193,7 +193,7 @@ class ThresholdCurve:
         return float(np.interp(threshold, self.thresholds, self.values))
 
 
-def threshold_curve(rule: DecisionRule, table: MemoryTable, metric: Metric) -> ThresholdCurve | None:
+def threshold_curve(rule: DecisionRule, table: Part, metric: Metric) -> ThresholdCurve | None:
     """Return the curve of a ``metric`` on a ``table`` of raw probabilities, with the points of ``rule``.
 
     With labels the rows are counted. Without, the probabilities as the rule calibrates them say what is expected. None
@@ -205,7 +205,7 @@ def threshold_curve(rule: DecisionRule, table: MemoryTable, metric: Metric) -> T
     if not parts or table.n_classes != 2:
         return None
     p = table.proba[:, k].astype(np.float64)
-    weight = np.ones(len(p)) if table.weight is None else table.weight
+    weight = table.weights
     # without labels a row counts for the class by its probability, as the rule calibrates it
     positive = apply_calibrator(rule.calibrator, table.proba)[:, k] if table.labels is None else table.labels == k
     truth = np.empty((2, len(p)))

@@ -18,7 +18,7 @@ from confmax.evaluate.uncertainty import values_at
 from confmax.metrics import Metric
 from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
-from confmax.tables import MemoryTable
+from confmax.tables import Part, Table
 
 STEPS = 31  # from t = 0 over 1 to 1.5
 MOST_CELLS = 4_000_000  # of full gains: rows would be multiplied by larger ones for minutes
@@ -34,7 +34,7 @@ class TradeOff:
 
 
 def trade_off(
-    parts: Sequence[tuple[DecisionRule, MemoryTable]],
+    parts: Sequence[tuple[DecisionRule, Part]],
     metrics: tuple[Metric, Metric],
     *,
     n_steps: int = STEPS,
@@ -55,7 +55,7 @@ def trade_off(
         if gains is None:
             return None
         shares.append(table.weight_total)
-        confusions.append(make_oracle(table.calibrated(rule.calibrator), mode).maximize(gains, matrix=matrix))
+        confusions.append(make_oracle(Table.of(table.calibrated(rule.calibrator)), mode).maximize(gains, matrix=matrix))
     # the confusion of a part is a fraction of its weight: parts add up by their share of all weight
     total = [share / sum(shares) for share in shares]
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, TypeGuard
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from confmax import metrics as catalogue
 from confmax.calibration.column_order import doubt_of_order
@@ -27,7 +27,7 @@ from confmax.evaluate.bootstrap import Counter, replicates, tally
 from confmax.evaluate.decided import Decided, decided_by, rows_decided
 from confmax.evaluate.label_scores import score_labels
 from confmax.evaluate.limits import limit_scores
-from confmax.evaluate.lines import Judged, judge
+from confmax.evaluate.lines import GainsOf, Judged, Judges, judge
 from confmax.evaluate.protocols import Decides, Tuned
 from confmax.evaluate.rivals import decide_alike, missed_by_each, names_of, on_as_many
 from confmax.evaluate.scores import PLAIN, Score, lacking
@@ -39,20 +39,16 @@ from confmax.metrics.catalogue import metric_of, quantity, refusing_parameters
 from confmax.metrics.decided import as_written, of_decided
 from confmax.rule import DecisionRule
 from confmax.rule.labels import LabelRule
-from confmax.tables import MemoryTable, apply_calibrator, decide, make_table, refuse_elsewhere
+from confmax.tables import Part, Table, apply_calibrator, decide, make_table, refuse_elsewhere
 from confmax.tables.columns import find, stated_order, warn
 from confmax.tables.draws import RandomState, as_seed, is_whole
-from confmax.tables.groups import Groups
 from confmax.tables.kinds import apart
 from confmax.tables.labels import encode_labels, plain, vector
 from confmax.tables.partitioned import is_opened
-from confmax.tables.partitioned.table import unchecked
 
 MOST_REPLICATES = 1_000_000
-LABELLED = (
-    "score needs labels, and rows in memory, rows that stream or a table of open_table; pass arrays proba (n, K) and y "
-    "(n,) of true classes, or the name of the column of true classes as y"
-)
+DIGITS = 44  # binary digits of a weight that was divided again, as sums round
+LABELS = "the labels of every row, or the name of their column"
 
 AnyMetric = str | Metric | Callable[[Array], float]
 
@@ -82,8 +78,9 @@ def score(
         As for `confmax.maximize`.
     proba : array-like, data frame, torch tensor, scipy.sparse matrix (n, K), or rows in parts
         Raw class probabilities of rows that the rules were not tuned on. A table of `confmax.open_table` brings its
-        labels, weights and groups: leave out ``y``, ``sample_weight`` and ``group``. Rules of one class decide it, and
-        rows that stream such as a Polars LazyFrame, in one pass over the rows, in two with weights.
+        labels, weights and groups: leave out ``y``, ``sample_weight`` and ``group``. So does a function whose chunks
+        hold ``(proba, y)``. Rules decide rows in parts, such as files, a Polars LazyFrame or a Dask collection, in one
+        pass over the rows, in two with weights.
     y : array-like (n,), or (n, L) for rules of several labels, or str
         True classes: names or column numbers. With several labels per row as for `confmax.maximize`. Of data frames
         and rows that stream, a column's name, as ``sample_weight`` and ``group`` may be.
@@ -140,6 +137,9 @@ def score(
     sampled. If weights count equal rows, n is too small; repeat such rows (``numpy.repeat``) instead, which costs
     little. Rows of weight zero are left out.
 
+    Of more than 131 072 rows with several labels, lots of rows are drawn in the place of rows (`Score.resampled`): the
+    guide to tables larger than memory says when, and what it changes.
+
     Rules are fixed: ``p/prior`` divides by the class sizes of all these rows in every replicate. The value of a
     randomised rule is the expectation over its draws. In a replicate without rows of some class, metrics that divide by
     class sizes are computed over the other classes, as on a table without that class, and the recall of that class
@@ -169,22 +169,16 @@ def score(
     tuned_rules = [one for one in judged.values() if isinstance(one, Decides)]
     by_labels = next((one.class_names for one in judged.values() if isinstance(one, LabelRule)), None)
     names = column_order(tuned_rules) if by_labels is None else by_labels
-    if y is None and not is_opened(proba):
-        raise ValueError(LABELLED)
-    proba, (y, sample_weight, group) = labelled_rows(
-        proba, (y, sample_weight, group), names if classes is None else classes
-    )
-    opened = is_opened(proba)
-    if not opened:
-        refuse_elsewhere(proba, LABELLED)
+    given_classes = names if classes is None else classes
+    proba, (y, sample_weight, group) = labelled_rows(proba, (y, sample_weight, group), given_classes)
+    refuse_decisions(judged, proba)
     if of_labels:
-        refuse_elsewhere(proba, "rules of several labels are evaluated on rows in memory; pass arrays proba and y")
         for name, given in (("group", group), ("pos_label", pos_label), ("stratified", stratified or None)):
             if given is not None:
                 raise InputError(f"`{name}` is of one class for every row, and a rule decides several labels")
         bootstrap = {"n_replicates": int(n_replicates), "level": float(level), "seed": seed}
         return score_labels(metric, proba, y, judged, sample_weight=sample_weight, classes=classes, **bootstrap)
-    stated = None if opened else stated_order(y, proba)
+    stated = None if is_opened(proba) else stated_order(y, proba)
     order = (names or stated) if classes is None else classes
     settings: dict[str, Any] = {
         "n_replicates": int(n_replicates),
@@ -192,11 +186,14 @@ def score(
         "stratified": bool(stratified),
         "seed": seed,
     }
-    if opened:
-        rows = _rows_in_parts(proba, (y, sample_weight, group), judged, order, stated=classes is not None)
-        table, decided, sample, whole = rows.rows, rows.decided, rows.table.in_memory(), rows.table
-    else:
-        whole = table = sample = make_table(proba, y, sample_weight, order, stated=classes is not None).in_memory()
+    beside = y, sample_weight, group
+    whole = labelled_table(proba, beside, order, stated=classes is not None, what="score")
+    aligned = {
+        name: aligned_rule(name, one, whole.classes) if isinstance(one, Decides) else one
+        for name, one in judged.items()
+    }
+    judges = partial(rules_decide, aligned)
+    (_, table, decided), as_many = judge_rules(whole, judges, partial(gains_of, aligned), aligned)
     # who tuned a rule for a metric of ordered classes has said what the order is
     tuned_for = {name: metric_of(one) for name, one in judged.items() if isinstance(one, Decides)}
     given = {"rule": rule, **(rules or {})}
@@ -204,7 +201,7 @@ def score(
     explicit = classes is not None or pos_label is not None or (stated is not None and order == stated)
     explicit = explicit or any(m is not None and m.depends_on_order(table.n_classes) for m in tuned_for.values())
     for name, one in chosen.items():
-        chosen[name] = fit_metric(with_positive(one, table.classes, pos_label), table, explicit=explicit)
+        chosen[name] = fit_metric(with_positive(one, table.classes, pos_label), Table.of(table), explicit=explicit)
     first = next(iter(chosen.values()))
     by = {name: _judged_by(tuned_for.get(name), table, pos_label) or first for name in judged}
     # tables of costs have one name, and each rule may have a table of its own
@@ -214,12 +211,6 @@ def score(
         for name, one in by.items()
     }
     asked |= {key_of[name]: one for name, one in by.items()}
-    if not opened:
-        if group is not None:
-            table = replace(table, groups=Groups.of(group, table.n_rows, proba=proba))
-        decided = {name: _decided(name, one, table) for name, one in {**plain_rules(table), **judged}.items()}
-    as_many = rivals_on_as_many(judged, decided, table)
-    decided |= {name: one for some in as_many.values() for name, one in some.items()}
     every = compare(table, asked, decided, **settings)
     by_group = in_groups(table, chosen, decided, **settings)
     bound = [name for name, one in judged.items() if isinstance(one, DecisionRule) and one.constraints]
@@ -255,17 +246,18 @@ def score(
     )
     # of probabilities that are overconfident nothing is said here
     by_rules = {name: one for name, one in judged.items() if isinstance(one, Decides)}
-    for sentence in (doubt_of_rows(by_rules, whole), doubt_of_order(sample, calibrated=0.0), *doubts(result, chosen)):
+    of_rows = doubt_of_rows(by_rules, whole), doubt_of_order(whole.sample, calibrated=0.0)
+    for sentence in (*of_rows, *doubts(result, chosen)):
         warn(sentence)
     return result
 
 
 def rivals_on_as_many(
-    rules: Mapping[str, Any], decided: Mapping[str, Decided], table: MemoryTable
+    rules: Mapping[str, Any], decided: Mapping[str, Decided], table: Part
 ) -> dict[str, dict[str, Decided]]:
     """Return for each of the ``rules`` that abstains what competes with it on as many rows, by its name.
 
-    Lines for rows in parts hold no probabilities, and there is none then.
+    Lines hold no probabilities, nor does a sparse table all of them, and there is none then.
     """
     found: dict[str, dict[str, Decided]] = {}
     for name, rule in rules.items():
@@ -282,7 +274,7 @@ def verdict_on(
     name: str,
     metric: Metric,
     decided: Mapping[str, Decided],
-    table: MemoryTable,
+    table: Part,
     as_many: Iterable[str],
     within: Sequence[Limits],
     limits: Sequence[LimitScore],
@@ -300,31 +292,16 @@ def verdict_on(
     return score.verdict(name, metric, missed, limits, same, key)
 
 
-def _judged_by(metric: Metric | None, table: MemoryTable, pos_label: Any) -> Metric | None:
+def _judged_by(metric: Metric | None, table: Part, pos_label: Any) -> Metric | None:
     """Return the metric that a rule was tuned for on a ``table``, None where there is none or it has no value there."""
     try:
         with warnings.catch_warnings():
             # which classes have no rows is said of the metrics that were asked for
             warnings.simplefilter("ignore", UserWarning)
-            return metric and fit_metric(with_positive(metric, table.classes, pos_label), table, explicit=True)
+            placed = metric and with_positive(metric, table.classes, pos_label)
+            return placed and fit_metric(placed, Table.of(table), explicit=True)
     except ValueError:
         return None
-
-
-def _rows_in_parts(
-    source: Any, beside: Sequence[Any], rules: Mapping[str, Any], classes: Sequence[Any] | None, *, stated: bool
-) -> Judged:
-    """Return what plain and given ``rules`` decide on an opened table; ``beside`` is given with arrays alone."""
-    refuse_beside(source, beside, "score")
-    for name, one in rules.items():
-        if not isinstance(one, Decides):
-            raise ValueError(
-                f"the decisions of {name!r} are of rows in memory, and an opened table is decided part by part; pass a "
-                f"rule"
-            )
-    found = unchecked(source, classes, stated=stated)
-    aligned = {name: aligned_rule(name, one, found.classes) for name, one in rules.items()}
-    return judge(found, partial(rules_decide, aligned), partial(gains_of, aligned))
 
 
 def labelled_rows(proba: Any, beside: Sequence[Any], classes: Sequence[Any] | None) -> tuple[Any, Sequence[Any]]:
@@ -332,25 +309,77 @@ def labelled_rows(proba: Any, beside: Sequence[Any], classes: Sequence[Any] | No
 
     Rows that stream become an opened table. The columns of probabilities are those of the ``classes``, if known.
     """
-    if beside[0] is None or is_opened(proba):
+    if is_opened(proba):
         return proba, beside
     proba, given = apart(proba, dict(zip(("y", "sample_weight", "group"), beside, strict=True)), classes, "labels")
     return proba, tuple(given.values())
 
 
-def refuse_beside(source: Any, beside: Sequence[Any], what: str) -> None:
-    """Refuse, by a ValueError, what is given ``beside`` an opened table, which needs labels for ``what``."""
-    if any(given is not None for given in beside):
-        raise ValueError(
-            "an opened table brings its labels, weights and groups; pass label=, weight= and group= to open_table"
-        )
-    if not source.has_labels:
-        raise ValueError(f"{what} needs labels; pass label= to open_table, the column of true classes")
+def labelled_table(
+    proba: Any, beside: Sequence[Any], classes: Sequence[Any] | None, *, stated: bool, what: str
+) -> Table:
+    """Return the table of rows, with labels, weights and groups ``beside`` them; InputError without labels.
+
+    An opened table brings them, and ``what`` counts them.
+    """
+    y, sample_weight, group = beside
+    if is_opened(proba):
+        if any(given is not None for given in beside):
+            raise ValueError(
+                "an opened table brings its labels, weights and groups; pass label=, weight= and group= to open_table"
+            )
+        if not proba.has_labels:
+            raise ValueError(f"{what} needs labels; pass label= to open_table, the column of true classes")
+    elif y is None:
+        raise InputError(f"{what} counts labels", f"pass `y=`, {LABELS}")
+    return make_table(proba, y, sample_weight, classes, stated=stated, group=group)
 
 
-def rules_decide(rules: Mapping[str, Decides], table: MemoryTable, prior: Array) -> dict[str, Decided]:
-    """Return what plain and given ``rules`` for the columns of a part of a table decide, by their names."""
-    return {**plain_rules(table, prior), **{name: decided_by(rule, table) for name, rule in rules.items()}}
+def refuse_decisions(rules: Mapping[str, Any], proba: Any) -> None:
+    """Refuse, by a ValueError, decisions among the ``rules`` for rows that are not in memory."""
+    for name, one in rules.items():
+        if not isinstance(one, (Decides, LabelRule)):
+            refuse_elsewhere(
+                proba,
+                f"the decisions of {name!r} are of rows in memory, and a table in parts is decided part by part; pass "
+                f"a rule",
+            )
+
+
+def judge_rules(
+    table: Table,
+    judges: Judges,
+    by_gains: GainsOf | None,
+    rules: Mapping[str, Any],
+    placed: Callable[[Mapping[str, Decided]], dict[str, Decided]] = dict,
+) -> tuple[Judged, dict[str, dict[str, Decided]]]:
+    """Return the lines of a labelled table with what rules decide, and of those that abstain what competes with them.
+
+    ``judges`` and ``by_gains`` are those of `judge`, and ``placed`` makes what rules decide comparable. What decides as
+    many rows as one of the ``rules`` that abstains is found among all rows, so of rows in parts there is nothing.
+    """
+    abstaining = [name for name, one in rules.items() if getattr(one, "abstain", None) is not None]
+    if not (abstaining and table.whole):
+        judged = judge(table, judges, by_gains)
+        return judged._replace(decided=placed(judged.decided)), {name: {} for name in abstaining}
+    decided = placed(judges(table.head, table.label_weight()))
+    beside = rivals_on_as_many(rules, decided, table.head)
+    every = decided | {name: one for some in beside.values() for name, one in some.items()}
+    judged = judge(table, lambda *_: every)
+    return judged, {name: {one: judged.decided[one] for one in some} for name, some in beside.items()}
+
+
+def _over(classes: tuple[Any, ...], name: str, rule: Any) -> Any:
+    """Return a rule for the columns ``classes``; decisions as they are."""
+    return aligned_rule(name, rule, classes) if isinstance(rule, Decides) else rule
+
+
+def rules_decide(rules: Mapping[str, Any], table: Part, prior: Array) -> dict[str, Decided]:
+    """Return what plain and given ``rules`` for the columns of a part of a table decide, by their names.
+
+    Rules may be decisions (n,) of rows that are all in memory.
+    """
+    return {**plain_rules(table, prior), **{name: _decided(name, rule, table) for name, rule in rules.items()}}
 
 
 def gains_of(rules: Mapping[str, Decides], prior: Array) -> dict[str, tuple[Gains, Array]] | None:
@@ -367,7 +396,7 @@ def gains_of(rules: Mapping[str, Decides], prior: Array) -> dict[str, tuple[Gain
 
 
 def compare(
-    table: MemoryTable,
+    table: Part,
     metrics: Mapping[str, Metric],
     rules: Mapping[str, Decides | Decided | ArrayLike],
     *,
@@ -394,8 +423,7 @@ def compare(
         decisions = decisions[:, kept]
         copies = None if copies is None else copies[kept]
     if copies is not None and weight is not None:
-        # of one row
-        weight = None if np.array_equal(weight, copies) else weight / copies
+        weight = None if np.array_equal(weight, copies) else _of_one(weight, copies)
     cells = tally(labels, decisions, weight, (table.n_classes, sizes), copies)
     abstains = [one.abstains for one in decided]
     forms = [_forms(metric, table.n_classes, set(abstains)) for metric in metrics.values()]
@@ -422,8 +450,14 @@ def compare(
     return Score(tuple(metrics), tuple(rules), values, drawn, level, stratified, n_rows, lost, **more)
 
 
+def _of_one(weight: Array, copies: NDArray[np.int64]) -> Array:
+    """Return the weight of one row (n,) of rows with copies; those that were equal before they were added up are."""
+    digits, power = np.frexp(weight / copies)
+    return np.ldexp(np.round(np.ldexp(digits, DIGITS)), power - DIGITS)
+
+
 def in_groups(
-    table: MemoryTable, metrics: Mapping[str, Metric], decided: Mapping[str, Decided], **settings: Any
+    table: Part, metrics: Mapping[str, Metric], decided: Mapping[str, Decided], **settings: Any
 ) -> dict[Any, Score]:
     """Return the score of what rules ``decided`` on a ``table`` for the rows of each of its groups, by their names.
 
@@ -440,13 +474,13 @@ def in_groups(
     return found
 
 
-def check_weights_of_groups(table: MemoryTable) -> None:
+def check_weights_of_groups(table: Part) -> None:
     """Refuse, by a ValueError, a group whose rows all have the weight zero: it has no values."""
     groups = table.groups
-    if table.weight is None or groups is None:
+    if groups is None:
         return
     n_rows = np.bincount(groups.codes)
-    total = np.bincount(groups.codes, table.weight)
+    total = np.bincount(groups.codes, table.weights)
     empty = np.flatnonzero((n_rows > 0) & (total == 0.0))
     if len(empty):
         raise ValueError(
@@ -455,7 +489,7 @@ def check_weights_of_groups(table: MemoryTable) -> None:
         )
 
 
-def plain_rules(table: MemoryTable, prior: Array | None = None) -> dict[str, Decided]:
+def plain_rules(table: Part, prior: Array | None = None) -> dict[str, Decided]:
     """Return what is decided without tuning: argmax(p), and argmax(p / ``prior``), by default the class sizes.
 
     The ``prior`` (K,) is of the classes of ``table``; None takes the shares of its labels.
@@ -525,7 +559,7 @@ def values_at(metric: Metric, S: Confusion) -> Array:
 # --- rules and checks ------------------------------------------------------------------------------------------------
 
 
-def _decided(name: str, rule: Decides | Decided | ArrayLike, table: MemoryTable) -> Decided:
+def _decided(name: str, rule: Decides | Decided | ArrayLike, table: Part) -> Decided:
     """Return what a rule, or decisions by name, decide on raw probabilities."""
     if isinstance(rule, Decided):
         return rule
@@ -538,14 +572,14 @@ def _decided(name: str, rule: Decides | Decided | ArrayLike, table: MemoryTable)
     return Decided(codes[None], np.ones(1), table.n_classes)
 
 
-def limits_within(rule: DecisionRule, table: MemoryTable, *, abstains: bool) -> tuple[Limits | None, tuple[str, ...]]:
+def limits_within(rule: DecisionRule, table: Part, *, abstains: bool) -> tuple[Limits | None, tuple[str, ...]]:
     """Return the limits of a rule that the rows of a ``table`` can judge, and the texts of those that they cannot.
 
     ``abstains`` says whether some rule on these rows does.
     """
     known = [one for one in resolve(rule.constraints) if table.groups is not None or not one.of_groups]
     unknown = [one.text for one in resolve(rule.constraints) if one not in known]
-    limits, absent = judgeable(known, table, abstains=abstains)
+    limits, absent = judgeable(known, Table.of(table), abstains=abstains)
     return limits, (*unknown, *absent)
 
 
@@ -554,7 +588,7 @@ def _limits_of(
     limits: Limits | None,
     unjudged: tuple[str, ...],
     decided: Decided,
-    table: MemoryTable,
+    table: Part,
     settings: Mapping[str, Any],
 ) -> tuple[LimitScore, ...]:
     """Return what a rule makes of the limits that it was tuned within, by what it ``decided``."""

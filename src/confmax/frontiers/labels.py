@@ -67,7 +67,8 @@ def label_frontier(
     proba, y, weight = rows
     table = labels_table(decisions, proba, y, weight, classes, stated=classes is not None)
     plan = replace(plan, columns=columns_of(proba, table, table.classes))
-    dense = dense_table(table, "a frontier of several labels")
+    # what a sparse table leaves out has no place among cuts
+    dense = dense_table(table, "a frontier of several labels") if table.is_truncated else table
     task = task_of(plan, dense)
     with bar_for(progress, f"frontier of {printable(repr(plan.metric))}", "levels") as bar:
         path = _Path(task, None if plan.by_gains else free_thresholds(task), bar)
@@ -131,12 +132,11 @@ class _Path:
     def _reached(self, tightest: float) -> float:
         """Return the best value that the limited quantity can have beside the other limits."""
         task = self.at(tightest)
-        # limits are searched on rows in memory
         assert task.limits is not None
         if self.free is None:
             return farthest(task, len(self.limits) - 1, tightest)
         most, cuts = self.free.most, self.free.cuts
-        within = best_within(task.metric, task.estimate, task.limits, most, cuts, together=bool(is_protected(task)))
+        within = best_within(task.metric, task.limits, most, cuts, together=bool(is_protected(task)))
         ends = [one.value for one in within.reached if one.constraint == len(self.limits) - 1]
         return ends[0] if ends else tightest
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -16,7 +17,9 @@ from confmax.constraints.labels import place_of
 from confmax.errors import InputError
 from confmax.evaluate.curves import ROUNDING, Curve, chow_curve, curve_through, in_columns, written
 from confmax.evaluate.decided import decided_by
-from confmax.evaluate.label_scores import compare_labels, decided_labels, limits_on, plain_decisions
+from confmax.evaluate.label_lines import MOST_LINES, judge_labels
+from confmax.evaluate.label_rivals import Rivals
+from confmax.evaluate.label_scores import compare_labels, decided_labels, limits_on
 from confmax.evaluate.limits import judged_limits
 from confmax.evaluate.seen import doubt_of_rows
 from confmax.evaluate.uncertainty import aligned_rule, check_bootstrap, compare, in_groups, plain_rules
@@ -30,11 +33,11 @@ from confmax.rule.html import titled_table
 from confmax.rule.labels import LabelRule
 from confmax.solution.labels import LabelSolution
 from confmax.solution.result import Solution
-from confmax.tables import MemoryTable, apply_calibrator, make_table
+from confmax.tables import Part, Table, apply_calibrator, make_table
 from confmax.tables.columns import warn
 from confmax.tables.groups import Groups
 from confmax.tables.kinds import refuse_elsewhere
-from confmax.tables.several import dense_table, labels_table
+from confmax.tables.several import labels_table
 
 REPLICATES = 200  # of the bootstrap: the intervals are drawn
 SHOWN = 25  # lines of a table
@@ -62,7 +65,8 @@ class Frontier:
         The level that was asked for.
     on_labels : Curve or None
         What the rules are worth on the labels of the rows that tuned them, with intervals; None without labels. New
-        rows say more: see `on`.
+        rows say more: see `on`. Of rows that lie in parts, rules of several labels have no intervals, and rules of one
+        class no curve.
 
     Examples
     --------
@@ -98,9 +102,11 @@ class Frontier:
         # rules of several labels are named by their metric without the numbers of the labels that it is over
         name = first.rule.metric if isinstance(first.rule, LabelRule) else repr(as_written(first.metric))
         made = cls(name, limit, np.array(levels), solutions, asked)
-        if not (raw.is_whole and raw.has_labels) or not first.rule.groups_known:
+        # rules of one class are judged on rows in memory
+        judges = raw.is_whole or made.is_of_labels
+        if not (judges and raw.has_labels) or not first.rule.groups_known:
             return made
-        return replace(made, on_labels=made._curve(raw.in_memory(), REPLICATES))
+        return replace(made, on_labels=made._curve(raw, REPLICATES))
 
     # --- as arrays ----------------------------------------------------------------------------------------------------
 
@@ -225,13 +231,13 @@ class Frontier:
             warn(doubt_of_rows({"rule": rule}, table))
             return self._curve(table, n_replicates)
         names = rule.class_names[: rule.n_classes]
-        table = make_table(proba, y, sample_weight, names, stated=True).in_memory()
+        table = make_table(proba, y, sample_weight, names, stated=True)
         if group is not None:
-            table = replace(table, groups=Groups.of(group, table.n_rows, rule.groups or None, proba=proba))
+            table = table.with_groups(Groups.of(group, table.n_rows, rule.groups or None, proba=proba))
         warn(doubt_of_rows({"rule": rule}, table))
         return self._curve(table, n_replicates)
 
-    def _curve(self, table: MemoryTable, n_replicates: int) -> Curve:
+    def _curve(self, table: Table, n_replicates: int) -> Curve:
         """Return the curve on a labelled table."""
         values, reached = (self._of_labels if self.is_of_labels else self._of_classes)(table, n_replicates)
         places = [f"{id(rule)}" for rule in self.rules]
@@ -253,39 +259,37 @@ class Frontier:
             self.solutions[0].metric.is_cost,
         )
 
-    def _of_labels(self, given: MemoryTable, n_replicates: int) -> tuple[dict[str, Estimate], dict[str, Estimate]]:
+    def _of_labels(self, table: Table, n_replicates: int) -> tuple[dict[str, Estimate], dict[str, Estimate]]:
         """Return the values of rules of several labels, and what they make of the limited quantity, by name."""
-        table = dense_table(given, "a frontier of several labels")
         limits = limits_on(self.limit, self.rules[0].class_names, table)
         if limits.limits is None:
             raise ValueError(f"these rows cannot judge {self.quantity}: no row has its label")
         metrics = {"value": replace(self.solutions[0].metric, classes=None)}
         (place,) = map(place_of, limits.limits.constraints)
         of_decided = limits.limits.constraints[0].metric.formula.side == "decided"
-        rules = {f"{id(rule)}": rule for rule in self.rules}
+        rules = {f"{id(rule)}": cast(LabelRule, rule) for rule in self.rules}
         values, reached = {}, {}
         # the decisions of all rules at once may be more than the memory holds; each part draws the same replicates
-        names = [None, *rules]
-        at_once = max(1, ENTRIES // (table.n_rows * table.n_classes))
-        for start in range(0, len(names), at_once):
-            decided: dict[str, Array] = {}
-            for name in names[start : start + at_once]:
-                if name is None:
-                    decided |= plain_decisions(table, [table.decisions])
-                else:
-                    decided[name] = decided_labels(self.quantity, rules[name], table, given.proba)
-            judged = dict.fromkeys(decided, limits)
-            score = compare_labels(table, metrics, decided, plain=(), limits=judged, n_replicates=n_replicates)
-            for name, H in decided.items():
+        at_once = max(1, ENTRIES // (min(table.n_rows, MOST_LINES) * table.n_classes))
+        names = list(rules)
+        for start in range(0, len(names) + 1, at_once):
+            # what is decided without tuning comes first
+            some = {name: rules[name] for name in names[max(0, start - 1) : start - 1 + at_once]}
+            plain = Rivals((table.decisions,) if start == 0 else ())
+            found = judge_labels(table, partial(_labels_decided, self.quantity, plain, some))
+            limited = dict.fromkeys(found.rules, limits)
+            score = compare_labels(found, metrics, plain=(), limits=limited, n_replicates=n_replicates)
+            for name, S in found.whole.items():
                 values[name] = score.estimate(name, "value")
                 ((_, value, low, high, *_),) = score.limits[name]
                 # where no row gets the label, its precision has no value
-                nothing = value is None or (of_decided and not H[:, place].any())
+                nothing = value is None or (of_decided and not S[0].columns[place].any())
                 reached[name] = Estimate(np.nan, None, None) if nothing else Estimate(float(value or 0.0), low, high)
         return values, reached
 
-    def _of_classes(self, table: MemoryTable, n_replicates: int) -> tuple[dict[str, Estimate], dict[str, Estimate]]:
+    def _of_classes(self, table: Table, n_replicates: int) -> tuple[dict[str, Estimate], dict[str, Estimate]]:
         """Return the values of rules of one class, and what they make of the limited quantity, by name."""
+        rows = table.head
         metric = as_written(self.solutions[0].metric)
         limits, _ = judged(replace(self.limit, metric=as_written(self.limit.metric)), table, abstains=self._abstains)
         if limits is None:
@@ -293,38 +297,36 @@ class Frontier:
                 f"these rows cannot judge {self.quantity}: they have no row of its class, or of one of the groups"
             )
         (limit,) = limits.constraints
-        decided = {name: one for name, one in plain_rules(table).items() if name in MARKS and not self._abstains}
+        decided = {name: one for name, one in plain_rules(rows).items() if name in MARKS and not self._abstains}
         for rule in self.rules:
             if f"{id(rule)}" not in decided:
-                decided[f"{id(rule)}"] = decided_by(
-                    aligned_rule("rule", cast(DecisionRule, rule), table.classes), table
-                )
+                decided[f"{id(rule)}"] = decided_by(aligned_rule("rule", cast(DecisionRule, rule), table.classes), rows)
         metrics: dict[str, Metric] = {"value": metric}
         metrics |= {str(limit): as_written(limit.metric)}
-        score = compare(table, metrics, decided, n_replicates=n_replicates)
+        score = compare(rows, metrics, decided, n_replicates=n_replicates)
         if limit.of_groups:
-            by_group = in_groups(table, metrics, decided, n_replicates=0)
+            by_group = in_groups(rows, metrics, decided, n_replicates=0)
             score = replace(score, by_group=by_group)
         reached = {}
         for name, one in decided.items():
             if name in MARKS and limits.layout is not None:
                 # limits of groups lie on groups side by side
                 one = one._replace(n_decisions=table.n_classes)
-            (judgement,) = judged_limits(limits, score, name, one, table)
+            (judgement,) = judged_limits(limits, score, name, one, rows)
             # where no row is decided as its class, a precision has no value
             nothing = Estimate(np.nan, None, None)
             reached[name] = nothing if judgement.vacuous else judgement.estimate
         return {name: score.estimate(name, "value") for name in decided}, reached
 
-    def _chow(self, metric: Metric, table: MemoryTable) -> Curve | None:
+    def _chow(self, metric: Metric, table: Table) -> Curve | None:
         """Return the curve of Chow's rule at the levels, if they are coverages of all rows."""
         of = as_written(self.limit.metric)
         placed = of_decided(fit_metric(metric, table, explicit=True), table.n_classes)
         if not of.formula.is_coverage or of.divides_by_prior or not placed.formula.is_of_decided:
             return None
         rule = self.solutions[0].rule
-        P = apply_calibrator(rule.calibrator, table.dense("a frontier").proba)
-        return replace(chow_curve(placed, P, table, np.sort(self.levels)), metric=self.metric)
+        P = apply_calibrator(rule.calibrator, table.gathered("a frontier").dense("a frontier").proba)
+        return replace(chow_curve(placed, P, table.head, np.sort(self.levels)), metric=self.metric)
 
     def _reached(self, solution: AnySolution) -> float:
         """Return the limited quantity of a rule; NaN where it is 0/0."""
@@ -427,6 +429,14 @@ class Frontier:
         title = f"the best {self._name} at {len(self.levels)} levels of {self.quantity}, {modes} estimate"
         left_out = [] if len(shown) == len(self.levels) else [f"({len(shown)} of {len(self.levels)} levels)"]
         return title, lines, left_out
+
+
+def _labels_decided(quantity: str, plain: Rivals, rules: dict[str, Any], part: Part) -> dict[str, Array]:
+    """Return what rules of several labels decide (n, L), behind what is decided without tuning, by name.
+
+    The limited ``quantity`` is what errors call the rules.
+    """
+    return {**plain(part), **{name: decided_labels(quantity, rule, part) for name, rule in rules.items()}}
 
 
 def _plain_interval(ends: Sequence[float]) -> list[float | None]:

@@ -34,7 +34,7 @@ from confmax.metrics.structure import AffineFunctions, LinearFunctions, PowerMea
 from confmax.optimize.coordinate import Bound, Coordinate, Kind, Merit, Scored, all_breakpoints, moved, working_gain
 from confmax.optimize.loop import MISSED, Incumbent, Problem, Step, best_answer
 from confmax.optimize.rounding import BEST, BINDS, DIGITS, PER_PASS
-from confmax.tables import MemoryTable
+from confmax.tables import Part
 
 ROUNDS = 24
 LINES = 900  # coefficients whose values are compared: a round of many classes compares many
@@ -256,7 +256,7 @@ def _better_in(
     above: float,
     at: Confusion,
     group: int,
-    groups: list[tuple[Any, MemoryTable]],
+    groups: list[tuple[Any, Part]],
     alike: NDArray[np.bool_],
 ) -> list[Gains]:
     """Return gains that improve one rule by coefficients of a group, or of all rows where there are no groups."""

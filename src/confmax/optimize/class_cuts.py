@@ -169,7 +169,7 @@ class ClassThreshold(Solver):
         if not oracle.table.is_whole:
             return None, _step_in_parts(problem, metric, within, k)
         oracle.count()
-        estimate = Estimate.alike(oracle.table.in_memory(), oracle.model_share)
+        estimate = Estimate.alike(oracle.table.sample, oracle.model_share)
         cuts = self._cuts(estimate, k)
         model = None
         enough = None
@@ -214,7 +214,7 @@ def _step_in_parts(problem: Problem, metric: Metric, limits: Limits | None, k: i
     """
     table = problem.oracle.table
     K = len(problem.oracle.rows)
-    cuts = Cuts.of(Estimate.alike(table.in_memory(), problem.oracle.model_share).one_class(k))
+    cuts = Cuts.of(Estimate.alike(table.sample, problem.oracle.model_share).one_class(k))
     is_model = problem.oracle.model_share == 1.0
     centre = candidates(cuts.among(kept(cuts, limits)), metric, limits, problem.tol / 2.0, exact=is_model)[0]
     last = len(cuts) - 1
@@ -246,7 +246,7 @@ def with_thresholds(problem: Problem) -> Problem:
     if k is None or oracle.exact or not table.is_whole or problem.n_decisions != table.n_classes:
         return problem
     assert limits is not None
-    cuts = Cuts.of(Estimate.alike(table.in_memory(), oracle.model_share).one_class(k))
+    cuts = Cuts.of(Estimate.alike(table.sample, oracle.model_share).one_class(k))
     places = np.flatnonzero(kept(cuts, limits.of_class(1, 2)))
     if not len(places):
         return problem

@@ -443,7 +443,7 @@ def _price_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     """Follow the master's prices."""
     columns = state.columns
     if problem.oracle.exact:
-        columns = columns.curved(problem.oracle.table.in_one_place())
+        columns = columns.curved(problem.oracle.table.sample)
         state = replace(state, columns=columns)
     duals, at = columns.next_dual_points(state.round, problem.tol, near=state.near)
     gains = columns.points.space.gains(duals)
@@ -497,7 +497,7 @@ def _model_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     model = state.model
     oracle = state.oracle
     assert model is not None and oracle is not None
-    model = model.curved(oracle.table.in_one_place())
+    model = model.curved(oracle.table.sample)
     duals, at = model.next_dual_points(state.round, problem.tol, near=False)
     space = model.points.space
     gains = space.gains(duals)

@@ -32,7 +32,7 @@ from confmax.optimize.loop import Problem, Solver, Status, Step, best_answer, ch
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.rounding import BATCH, BEST, DIGITS, NEGLIGIBLE
 from confmax.oracle import CountingOracle
-from confmax.tables import MemoryTable
+from confmax.tables import Part
 from confmax.tables.precision import gain_coefficients, is_wide
 
 ROWS = 1 << 15  # rows per part of the scan
@@ -240,7 +240,7 @@ class Scored:
     """The rows of an oracle with their scores by one gain (a batch of one, as `working_gain` returns it)."""
 
     oracle: CountingOracle
-    table: MemoryTable
+    table: Part
     gain: Gains
     # scores are ``x_j a_j + b_j``
     x: NDArray[Any]
@@ -248,7 +248,7 @@ class Scored:
     b: NDArray[Any]
 
     @classmethod
-    def of(cls, oracle: CountingOracle, table: MemoryTable, gain: Gains) -> Scored:
+    def of(cls, oracle: CountingOracle, table: Part, gain: Gains) -> Scored:
         """Score the rows of a ``table``, which are those of the oracle."""
         return cls(oracle, table, gain, *_score_parts(table, gain))
 
@@ -415,7 +415,7 @@ def moved(gain: Gains, coordinate: Coordinate, values: Array) -> Gains:
 # --- steps ---------------------------------------------------------------------------------------------------------
 
 
-def _score_parts(table: MemoryTable, gain: Gains) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _score_parts(table: Part, gain: Gains) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return (X, a, b) with scores ``X_j a_j + b_j``: X the table, or for a full gain the scores (n, M) themselves."""
     P = table.proba.astype(np.float64) if is_wide(gain, table.proba.dtype).any() else table.proba
     if gain.full is None:
@@ -474,8 +474,7 @@ class _Walk:
             return
         labels = np.empty(0, np.int64) if table.labels is None else table.labels
         weight = np.empty(0) if table.weight is None else table.weight
-        total = float(table.n_rows) if table.weight is None else float(table.weight.sum())
-        rows = (table.proba, oracle.model_share, labels, weight, self.rival, self.j, total)
+        rows = (table.proba, oracle.model_share, labels, weight, self.rival, self.j, table.weight_total)
         K = table.n_classes
         M = self.scored.gain.n_decisions
         shapes = ((K,), (M,), (K, M) if self.matrix else (0, 0))
@@ -502,7 +501,7 @@ class _Walk:
         true = share * table.proba
         if table.labels is not None:
             true = true + (1.0 - share) * table.labels
-        w = (np.ones(len(true)) if table.weight is None else table.weight) / table.weight_total
+        w = table.weights / table.weight_total
         without = table.decisions.chosen(np.where(np.arange(len(scored.a)) == self.j, -np.inf, scored.scores))
         without[:, self.j] = False
         hits, decided = w @ (without * true), w @ without

@@ -6,7 +6,7 @@ compared. Sums are taken from both ends: a difference from the whole would cance
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -46,13 +46,85 @@ class Column:
 
 
 @dataclass(frozen=True, eq=False)
+class Lumps:
+    """Rows of a column that are counted together: what cuts between them are worth lies between `corners`.
+
+    Attributes
+    ----------
+    at : ndarray (C,)
+        The cuts that decide none of them; the next cuts decide all.
+    bins : ndarray (C,)
+        The bins of the column that they are; -1 for rows that no pass tells apart.
+    corners : Confusion
+        Batch (4, C): where none of them is decided, all, those of the second class alone, and the others alone.
+    may : ndarray (C,)
+        Whether a cut between them may keep the limits.
+    wanted : ndarray (C,)
+        Those that an answer depends on, which is found again once they are told apart.
+    """
+
+    at: NDArray[np.intp]
+    bins: NDArray[np.intp]
+    corners: Confusion
+    may: NDArray[np.bool_]
+    wanted: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, at: NDArray[np.intp], bins: NDArray[np.intp], S: Confusion) -> Lumps:
+        """Return the lumps behind some cuts of all, whose confusions are ``S`` (T,)."""
+        right, made = ([part[at], part[at + 1]] for part in (S.diagonal, S.columns))
+        hits = right[1][:, 1] - right[0][:, 1]
+        others = made[1][:, 1] - made[0][:, 1] - hits
+        right += [
+            np.stack([right[0][:, 0], right[1][:, 1]], axis=1),
+            np.stack([right[1][:, 0], right[0][:, 1]], axis=1),
+        ]
+        made += [made[0] + part[:, None] * [-1.0, 1.0] for part in (hits, others)]
+        every = np.ones(len(at), np.bool_)
+        return cls(at, bins, Confusion(S.rows, np.stack(right), np.stack(made)), every, ~every)
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    @property
+    def hits(self) -> Array:
+        """Which share of all weight is decided rightly if of the rows of each all of the second class are (C,)."""
+        return self.corners.diagonal[2, :, 1]
+
+    @property
+    def decided(self) -> Array:
+        """Which share of all weight is decided as the second class then (C,)."""
+        return self.corners.columns[2, :, 1]
+
+    @property
+    def ends(self) -> Array:
+        """Which share of all weight is decided above each, and with each (2, C)."""
+        return self.corners.columns[:2, :, 1]
+
+    @property
+    def none(self) -> NDArray[np.bool_]:
+        """None of them (C,)."""
+        return np.zeros(len(self), np.bool_)
+
+    def want(self, some: NDArray[np.bool_]) -> None:
+        """Remember that an answer depends on ``some`` (C,), if these can be told apart."""
+        self.wanted[some & (self.bins >= 0)] = True
+
+
+_NONE = np.zeros(0, np.intp)
+NO_LUMPS = Lumps.of(_NONE, _NONE, Confusion(np.zeros(2), np.zeros((1, 2)), np.zeros((1, 2))))
+
+
+@dataclass(frozen=True, eq=False)
 class Cuts:
     """All places where rows are cut, from none of them decided as the second of two classes to all of them.
 
     Attributes
     ----------
     x : ndarray (T - 1,)
-        The different numbers, falling.
+        The different numbers, falling; of rows that are counted together the smallest one.
+    top : ndarray (T - 1,)
+        Of rows that are counted together the largest number.
     confusions : Confusion
         Batch of T, of two classes, in fractions of all weight, with common row sums (2,).
     right : ndarray (T,)
@@ -61,13 +133,17 @@ class Cuts:
         Number of rows with weight that are decided.
     allowed : ndarray (T,)
         Which cuts keep the limits, or the nearest ones.
+    lumps : Lumps
+        Rows that are counted together.
     """
 
     x: NDArray[np.floating]
+    top: NDArray[np.floating]
     confusions: Confusion
     right: Array
     rows: NDArray[np.int64]
     allowed: NDArray[np.bool_]
+    lumps: Lumps = field(default=NO_LUMPS)
 
     @classmethod
     def of(cls, column: Column, *, matrix: bool = False) -> Cuts:
@@ -76,6 +152,28 @@ class Cuts:
         x, w = column.key[order], column.weight[order]
         first, second = (part[order] * w for part in column.truth)
         ends = np.append(np.flatnonzero(x[1:] != x[:-1]), len(x) - 1)
+        rows = np.append(0, ends + 1 if w.min() > 0.0 else np.cumsum(w > 0.0)[ends])
+        beside = None if column.beside is None else w * column.beside[order]
+        return cls.summed((x, x), w, (first, second), ends, rows, beside, matrix=matrix)
+
+    @classmethod
+    def summed(
+        cls,
+        numbers: tuple[NDArray[np.floating], NDArray[np.floating]],
+        w: Array,
+        classes: tuple[Array, Array],
+        ends: NDArray[np.intp],
+        rows: NDArray[np.int64],
+        beside: Array | None = None,
+        *,
+        matrix: bool = False,
+    ) -> Cuts:
+        """Return the cuts (T,) behind each of ``ends`` (T - 1,) of what is sorted: rows, or some that are one.
+
+        The ``numbers`` are the smallest and the largest ones (n,). Of the weights ``w`` (n,) those of both ``classes``
+        are (n,) each, and ``beside`` (n,) that of what is right where it is not decided as the second one.
+        """
+        first, second = classes
         hits, taken = _sums(second, ends), _sums(w, ends)
         others, left = _beyond(first, ends), _beyond(w, ends)
         C = None
@@ -83,9 +181,9 @@ class Cuts:
             C = np.stack([others, _sums(first, ends), _beyond(second, ends), hits], axis=1).reshape(-1, 2, 2)
         sums = np.array([first.sum(), second.sum()])
         confusions = Confusion(sums, np.stack([others, hits], axis=1), np.stack([left, taken], axis=1), C)
-        right = 2.0 * hits - taken if column.beside is None else hits + _beyond(w * column.beside[order], ends)
-        rows = np.append(0, ends + 1 if w.min() > 0.0 else np.cumsum(w > 0.0)[ends])
-        return cls(x[ends], confusions, right, rows, np.ones(len(ends) + 1, dtype=np.bool_))
+        right = 2.0 * hits - taken if beside is None else hits + _beyond(beside, ends)
+        x, top = (part[ends] for part in numbers)
+        return cls(x, top, confusions, right, rows, np.ones(len(ends) + 1, dtype=np.bool_))
 
     @classmethod
     def never(cls, dtype: np.dtype[Any], true: float) -> Cuts:
@@ -93,7 +191,8 @@ class Cuts:
         rows = np.array([1.0 - true, true])
         confusions = Confusion(rows, np.array([[rows[0], 0.0]]), np.array([[1.0, 0.0]]))
         none = np.zeros(1)
-        return cls(np.empty(0, dtype), confusions, none, none.astype(np.int64), np.ones(1, dtype=np.bool_))
+        x = np.empty(0, dtype)
+        return cls(x, x, confusions, none, none.astype(np.int64), np.ones(1, dtype=np.bool_))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -108,9 +207,10 @@ class Cuts:
         """Which share of all weight is decided as the second class (T,)."""
         return self.confusions.columns[:, 1]
 
-    def among(self, allowed: NDArray[np.bool_]) -> Cuts:
-        """Return the same cuts, of which others are ``allowed`` (T,)."""
-        return replace(self, allowed=allowed)
+    def among(self, allowed: NDArray[np.bool_], may: NDArray[np.bool_] | None = None) -> Cuts:
+        """Return the same cuts, of which others are ``allowed`` (T,), and those in lumps that ``may`` be (C,)."""
+        lumps = self.lumps if may is None else replace(self.lumps, may=may)
+        return replace(self, allowed=allowed, lumps=lumps)
 
     def best(self, values: Array, tol: float) -> int:
         """Return the best allowed cut by ``values`` (T,); of those within ``tol`` the one that is right most often."""
@@ -128,8 +228,8 @@ class Cuts:
     def ends(self, k: ArrayLike) -> tuple[Array, Array]:
         """Return the largest number that each cut ``k`` (...) does not decide, and the smallest one that it decides."""
         k, n = np.asarray(k), len(self.x)
-        x = self.x if n else np.zeros(1)
-        low, high = (x[part].astype(np.float64) for part in (np.minimum(k, n - 1), np.maximum(k, 1) - 1))
+        top, x = (self.top, self.x) if n else (np.zeros(1), np.zeros(1))
+        low, high = top[np.minimum(k, n - 1)].astype(np.float64), x[np.maximum(k, 1) - 1].astype(np.float64)
         return np.where(k < n, low, -np.inf), np.where(k > 0, high, np.inf)
 
     def numbers(self, k: ArrayLike, dtype: np.dtype[Any], *, closed: bool) -> Array:

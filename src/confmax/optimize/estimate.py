@@ -7,9 +7,9 @@ calibrated probabilities. Labels are cut by the probabilities as they are given,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial, reduce
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from confmax.optimize.cuts import Column
 from confmax.optimize.label_cuts import MOST, Entries, LabelBins, blended
 from confmax.optimize.stored_labels import Stored
 from confmax.oracle import CountingOracle
-from confmax.tables import MemoryTable, Table
+from confmax.tables import Part, Table
 from confmax.tables.array.label_columns import MOST_KEPT
 from confmax.tables.decisions import ANY, Decisions
 from confmax.tables.kinds import storage_named
@@ -45,16 +45,15 @@ class Estimate:
     barred: NDArray[np.bool_] | None = None
 
     @property
-    def here(self) -> MemoryTable:
-        """The table, all of whose rows are in memory."""
-        assert self.table.is_whole
-        return self.table.in_memory()
+    def here(self) -> Part:
+        """All rows, which are sorted."""
+        return self.table.gathered("the search of a threshold")
 
     @cached_property
     def weight(self) -> Array:
         """The weight of every row (n,), as a fraction of all weight."""
         table = self.here
-        weights = np.ones(table.n_rows) if table.weight is None else table.weight
+        weights = table.weights
         return np.asarray(weights / weights.sum())
 
     @cached_property
@@ -94,12 +93,6 @@ class Estimate:
         truth = blended(share, two.proba.astype(np.float64), _is(two.labels))
         return Column(two.proba[:, 1], truth.T, self.weight, right_beside(self.here, k, share))
 
-    def labels(self, block: Sequence[int]) -> Column:
-        """Return one label of an array by its given probabilities, or labels cut together by their calibrated ones."""
-        p = np.concatenate([self.columns(label)[len(block) > 1] for label in block])
-        made = np.concatenate([self.column(label) for label in block])
-        return Column(p, np.stack([1.0 - made, made]), np.tile(self.weight, len(block)))
-
     def allowed(self, thresholds: Array) -> Array:
         """Return ``thresholds`` (L,), infinity for labels that are never decided."""
         return thresholds if self.barred is None else np.where(self.barred, np.inf, thresholds)
@@ -113,8 +106,7 @@ class Estimate:
 
     def deciding(self, decisions: Decisions) -> Estimate:
         """Return the estimate of rows for which these ``decisions`` are made."""
-        table: Any = self.table
-        return replace(self, table=replace(table, decisions=decisions))
+        return replace(self, table=self.table.deciding(decisions))
 
     def near(self, wanted: Mapping[int, int]) -> Iterator[tuple[int, float, NDArray[Any], Array, Array]]:
         """Yield some labels, and of so many rows ``wanted`` with the largest probabilities these, estimate and weight.
@@ -201,9 +193,10 @@ class Estimate:
     def oracle(self) -> CountingOracle:
         """The oracle of this estimate, without the calibration; that of a sparse table counts with it."""
         if self.stored is not None and self.maps is not None:
-            from confmax.tables.sparse.labels import SparseLabelsOracle
-
-            return CountingOracle(SparseLabelsOracle(self.here, self.share, self._modelled), barred=self.barred)
+            csr = self.here.proba
+            modelled = type(csr)((self._modelled, csr.indices, csr.indptr), csr.shape)
+            counted = replace(self.here, proba=modelled, totals=None, calibrator=self.maps, raw=self.here)
+            return CountingOracle(Table.of(counted).oracle(self.share).decided_by(None), barred=self.barred)
         return CountingOracle(self.table.oracle(self.share), barred=self.barred)
 
     @cached_property
@@ -236,8 +229,9 @@ class Estimate:
         share = self.share[stored.label]
         out = share * stored.calibrated
         if (self.share < 1.0).any():
-            oracle: Any = self.oracle.oracle
-            out += (1.0 - share) * oracle.true_entries[stored.order]
+            from confmax.tables.sparse.labels import true_entries
+
+            out += (1.0 - share) * true_entries(self.here)[stored.order]
         return np.asarray(out)
 
     def counted(self, gains: Gains) -> Confusion:
@@ -254,17 +248,16 @@ class Estimate:
         if known is not None:
             made, true, value = known
             return Confusion(self.rows, blended(self.share, value, true), made)
-        scanned = self.bins.over_parts(partial(_scanned, gains, self.share, table.weight_total))
-        hits, decided = reduce(np.add, scanned)
+        hits, decided = self.bins.over_parts(partial(_scanned, gains, self.share, table.weight_total))
         return Confusion(self.rows, hits, decided)
 
 
 def _scanned(gains: Gains, share: Array, total: float, bins: LabelBins) -> Array:
     """Return hits and decisions (2, B, L) of a part by each of ``gains``, where all rows weigh ``total``."""
-    part = bins.table.in_memory()
-    weight = (np.ones(part.n_rows) if part.weight is None else part.weight) / total
+    part = bins.table.head
+    weight = part.weights / total
     out = np.empty((2, len(gains), part.n_classes))
-    estimate = Estimate(part, share, bins.maps)
+    estimate = Estimate(bins.table, share, bins.maps)
     for k in range(len(gains)):
         chosen = decide_labels(part.proba, gains[k], part.decisions) != 0
         for label in range(part.n_classes):
@@ -286,7 +279,7 @@ def _reached(above: Array, many: int) -> int:
 # --- columns of classes -----------------------------------------------------------------------------------------------
 
 
-def probability_of_class(table: MemoryTable, k: int) -> NDArray[Any]:
+def probability_of_class(table: Part, k: int) -> NDArray[Any]:
     """Return the probability of class ``k`` of every row (n,), in host memory."""
     p = np.zeros(table.n_rows, dtype=table.dtype)
     for values, rows in table.storage.columns(table.proba, [k]):
@@ -300,25 +293,25 @@ def class_on_labels(table: Table, k: int) -> Column:
     InputError if rows in parts are too many to be sorted.
     """
     what = f"the test of every threshold on {table.classes[k]!r}"
-    p, true, weight, right = table.gathered(partial(_class_of_part, k), what)
+    p, true, weight, right = table.each_row(partial(_class_of_part, k), what)
     return Column(p, np.stack([~true, true]).astype(np.float64), weight / weight.sum(), right.astype(np.float64))
 
 
-def _class_of_part(k: int, part: MemoryTable) -> tuple[NDArray[Any], ...]:
+def _class_of_part(k: int, part: Part) -> tuple[NDArray[Any], ...]:
     assert part.labels is not None
-    weight = np.ones(part.n_rows) if part.weight is None else part.weight
+    weight = part.weights
     return probability_of_class(part, k), part.labels == k, weight, right_beside(part, k, 0.0) > 0.0
 
 
-def two_columns(table: MemoryTable, k: int) -> MemoryTable:
+def two_columns(table: Part, k: int) -> Part:
     """Return the rows of a table with two columns, ``1 - p`` and ``p`` of the class ``k``."""
     p = probability_of_class(table, k)
     labels = None if table.labels is None else (table.labels == k).astype(np.int64)
     proba = np.stack([p.dtype.type(1) - p, p], axis=1)
-    return MemoryTable(storage_named("array"), proba, labels=labels, weight=table.weight, classes=(0, 1))
+    return Part(storage_named("array"), proba, labels=labels, weight=table.weight, classes=(0, 1))
 
 
-def right_beside(table: MemoryTable, k: int, model_share: float) -> Array:
+def right_beside(table: Part, k: int, model_share: float) -> Array:
     """Return how much of every row (n,) is decided rightly as the most probable class but ``k``."""
     a = np.ones(table.n_classes)
     b = np.zeros(table.n_classes)

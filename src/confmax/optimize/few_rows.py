@@ -28,7 +28,7 @@ from confmax.optimize.loop import Problem
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.rounding import BATCH, EXACT, NEGLIGIBLE, NEWTON_STEPS, OF_TOL
 from confmax.optimize.row_prices import Scores
-from confmax.tables import MemoryTable
+from confmax.tables import Part
 
 LEAST_PASSES = 3  # that must be left
 MOST_ROWS = 16  # the bound compares all pairs of rows
@@ -55,7 +55,7 @@ def best_spread(problem: Problem, parts: Ratios) -> tuple[Mixture, float] | None
     scores = scores.some((oracle.rows[scores.classes] > 0.0) & ~oracle.barred[scores.classes])
     if table.n_rows >= len(scores.classes) or not (scores.base > 0.0).all():
         return None
-    rows = list(oracle.over_parts(partial(_rows, classes=scores.classes)))
+    rows = oracle.each_part(partial(_rows, classes=scores.classes))
     weight = np.concatenate([part for _, part in rows]) / table.weight_total
     # of rows that are alike, only the sum of their y counts
     P, alike = np.unique(np.concatenate([part for part, _ in rows])[weight > 0.0], axis=0, return_inverse=True)
@@ -73,12 +73,12 @@ def best_spread(problem: Problem, parts: Ratios) -> tuple[Mixture, float] | None
     return mixture, spread.bound(spread.weight * (a * P + b).max(axis=1), value, problem.tol)
 
 
-def _rows(table: MemoryTable, classes: NDArray[np.intp]) -> tuple[Array, Array]:
+def _rows(table: Part, classes: NDArray[np.intp]) -> tuple[Array, Array]:
     """Return the probabilities (n, B) of ``classes``, and the weights (n,)."""
     P = np.zeros((table.n_rows, len(classes)))
     for k, (p, rows) in enumerate(table.storage.columns(table.proba, classes.tolist())):
         P[rows, k] = p
-    return P, np.ones(len(P)) if table.weight is None else table.weight
+    return P, table.weights
 
 
 class _Spread:

@@ -22,6 +22,7 @@ from confmax.optimize.loop import Problem
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.rounding import BATCH, DIGITS, HALVINGS, LEFT_OVER
 from confmax.optimize.threshold import Thresholds, hull_chains
+from confmax.tables import Table
 
 CELLS = 300_000  # rules that the search of a single one compares for each group
 STAGES = (4_000, 40_000)  # combinations that are compared at most: a better rule leaves fewer
@@ -52,7 +53,7 @@ class GroupThresholds:
         parts = []
         shares = oracle.rows.reshape(-1, 2).sum(axis=1).tolist()
         for g, (part, rows) in enumerate(oracle.read_groups("the search of thresholds")):
-            cuts = Thresholds.of(Estimate.alike(rows, part.model_share), matrix=problem.needs_matrix)
+            cuts = Thresholds.of(Estimate.alike(Table.of(rows), part.model_share), matrix=problem.needs_matrix)
             if problem.limits is not None and any(problem.limits.tested):
                 own = problem.limits.of_group(g, shares[g])
                 passed = own.passed(cuts.confusions) if len(own) else np.zeros(0, dtype=np.bool_)

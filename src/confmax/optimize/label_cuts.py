@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial, reduce
+from functools import partial
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from confmax.kernels.blocks import run_parts
 from confmax.kernels.label_bins import BUCKETS, EDGES, GIVEN, MAPPED, Binned, binned, bucket_of, mapped, rows_in
 from confmax.kernels.order import stable_order
 from confmax.optimize.cuts import EQUAL, best_of_each
-from confmax.tables import MemoryTable, Table
+from confmax.tables import Part, Table
 from confmax.tables.array.label_columns import TOGETHER
 from confmax.tables.precision import gain_coefficients, is_wide
 from confmax.tables.table import T
@@ -56,7 +57,8 @@ class Entries(NamedTuple):
 class Sorted(NamedTuple):
     """Entries (m,) of some labels, by label and falling key, with their weight and the estimate of what is true of it.
 
-    Keys up to ``top`` are counted together.
+    Keys up to ``top`` are counted together. ``model`` is what the calibrated probabilities say is true, and ``rows`` is
+    the number of rows with weight.
     """
 
     label: NDArray[np.intp]
@@ -64,12 +66,15 @@ class Sorted(NamedTuple):
     top: NDArray[Any]
     weight: Array
     hits: Array
+    model: Array
+    rows: Array
 
     @classmethod
-    def by_key(cls, key: Array, weight: Array, hits: Array) -> Sorted:
+    def by_key(cls, key: Array, weight: Array, hits: Array, model: Array) -> Sorted:
         """Sort the entries of one label."""
         order = stable_order(-key)
-        return cls(np.zeros(len(key), np.intp), key[order], key[order], weight[order], hits[order])
+        parts = (key, key, weight, hits, model, (weight > 0.0).astype(np.float64))
+        return cls(np.zeros(len(key), np.intp), *(part[order] for part in parts))
 
     @classmethod
     def joined(cls, parts: Sequence[Sorted]) -> Sorted:
@@ -80,12 +85,17 @@ class Sorted(NamedTuple):
         order = np.lexsort((-every.key, every.label))
         return cls._make(each[order] for each in every)
 
+    def of_label(self, label: int) -> Sorted:
+        """Return the entries of one of several labels as those of one."""
+        own = Sorted._make(part[slice(*np.searchsorted(self.label, [label, label + 1]))] for part in self)
+        return own._replace(label=np.zeros(len(own.key), np.intp))
+
     def counted_together(self, digits: int) -> Sorted:
         """Return one entry for all of a label whose keys differ in no more than the last ``digits`` of a float32."""
         if not digits or not len(self.key):
             return self
         first = np.flatnonzero(_first_of(self.label, self.key.astype(np.float32).view(np.int32) >> digits))
-        ways = (np.maximum, np.minimum, np.maximum, np.add, np.add)
+        ways = (np.maximum, np.minimum, np.maximum, *[np.add] * 4)
         return Sorted._make(way.reduceat(each, first) for way, each in zip(ways, self, strict=True))
 
 
@@ -127,8 +137,16 @@ class BestCuts(NamedTuple):
         return np.repeat(weight @ self.edges, np.diff(ends))
 
 
-_NOTHING = np.zeros(0)
-NO_ENTRIES = Sorted(np.zeros(0, np.intp), _NOTHING, _NOTHING, _NOTHING, _NOTHING)
+NO_ENTRIES = Sorted(np.zeros(0, np.intp), *[np.zeros(0)] * 6)
+
+
+class Wanted(NamedTuple):
+    """The entries of ``labels`` (m,) in some bins (m, B), by given or calibrated keys; ``together``: as if of one."""
+
+    labels: range
+    some: NDArray[np.bool_]
+    by: int
+    together: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,13 +158,20 @@ class LabelBins:
     known: dict[Any, Any] = field(default_factory=dict)
     passes: list[int] = field(default_factory=lambda: [0])
 
-    def over_parts(self, work: Callable[[LabelBins], T]) -> Iterator[T]:
-        """Yield what ``work`` makes of the bins of every part; of rows in memory these are one part."""
+    def over_parts(self, work: Callable[[LabelBins], T], join: Callable[[T, T], T] = add) -> T:
+        """Return what `Table.over_parts` does, of what ``work`` makes of the bins of every part."""
         self.passes[0] += 1
-        if self.table.is_whole:
-            # what is counted is kept
-            return iter([work(self)])
-        return self.table.over_parts(partial(_on_bins, work, self.maps))
+        return self.table.over_parts(partial(_on_bins, work, self.maps), join)
+
+    def each_part(self, work: Callable[[LabelBins], T]) -> list[T]:
+        """Return what `Table.each_part` does, of what ``work`` makes of the bins of every part."""
+        self.passes[0] += 1
+        return self.table.each_part(partial(_on_bins, work, self.maps))
+
+    @property
+    def tells_all(self) -> bool:
+        """Whether all rows of a block of labels are told apart at once, because no pass over parts is saved."""
+        return self.table.is_whole
 
     @property
     def step(self) -> int:
@@ -183,7 +208,7 @@ class LabelBins:
         by = self.key(by)
         found = self.known.get((labels, by))
         if found is None:
-            found = reduce(_added, self.over_parts(partial(_sums, labels, by, self.step)))
+            found = self.over_parts(partial(_sums, labels, by, self.step), _added)
             # of very many labels they are counted again
             if self.table.n_classes <= MOST_KEPT or len(labels) == self.table.n_classes:
                 self.known[labels, by] = found
@@ -191,7 +216,7 @@ class LabelBins:
 
     def entries(self, labels: range, wanted: NDArray[np.bool_]) -> Entries:
         """Return the entries of ``labels`` in the bins that are ``wanted`` (m, B), part by part."""
-        found = self.over_parts(partial(_entries, labels, wanted, GIVEN, self.step))
+        found = self.each_part(partial(_entries, labels, wanted, GIVEN, self.step))
         return Entries._make(np.concatenate(parts) for parts in zip(*found, strict=True))
 
     def cut(
@@ -201,19 +226,23 @@ class LabelBins:
 
         Those of all labels are sorted ``together``, as if of one.
         """
-        by = self.key(by)
+        # where none is wanted no part is read
+        every = [Wanted(labels, some, self.key(by), together) for labels, some in wanted if some.any()]
+        found = run_parts(lambda k: self.told_apart(every[k : k + 1], share)[0], len(every))
+        return Sorted.joined(found) if found else NO_ENTRIES
+
+    def told_apart(self, wanted: Sequence[Wanted], share: Array, known: float = 0.0) -> list[Sorted]:
+        """Return each of the entries that are ``wanted``, in one pass, with the estimate by ``share`` (L,).
+
+        If those of parts, with so many that are ``known``, are more than `MOST`, they are counted together.
+        """
         digits = 0
-        if not self.table.is_whole and sum(self.sums(labels, by).rows[some].sum() for labels, some in wanted) > MOST:
-            digits = DIGITS
-
-        def cut(k: int) -> list[Sorted]:
-            labels, some = wanted[k]
-            work = partial(_cut, labels, some, by, self.step, share, together, digits, self.table.weight_total)
-            # where none is wanted no part is read
-            return list(self.over_parts(work)) if some.any() else [NO_ENTRIES]
-
-        found = [part for parts in run_parts(cut, len(wanted)) for part in parts]
-        return Sorted.joined(found).counted_together(digits)
+        if not self.table.is_whole:
+            every = range(self.table.n_classes)
+            rows = sum(self.sums(every, one.by).rows[one.labels][one.some].sum() for one in wanted)
+            digits = DIGITS if known + rows > MOST else 0
+        found = self.each_part(partial(_cut, wanted, self.step, share, digits, self.table.weight_total))
+        return [Sorted.joined(parts).counted_together(digits) for parts in zip(*found, strict=True)]
 
     def above(self, gains: Gains) -> tuple[Array, Array, Array] | None:
         """Return sums (B, L) over what ``gains`` decide: of weights, those of true rows, and calibrated probabilities.
@@ -230,7 +259,7 @@ class LabelBins:
         new = [g for g, key in enumerate(keys) if key not in self.known]
         if new:
             # the estimates of all shares of the model count the same rules
-            sums = reduce(np.add, self.over_parts(partial(_above, a[new], b[new]))) / self.table.weight_total
+            sums = self.over_parts(partial(_above, a[new], b[new])) / self.table.weight_total
             self.known.update(zip([keys[g] for g in new], np.moveaxis(sums, 1, 0), strict=True))
         weight, true, value = np.stack([self.known[key] for key in keys], axis=1)
         return weight, true, value
@@ -240,15 +269,15 @@ class LabelBins:
 
         The second are the least ones of the other rows.
         """
-        low, least = zip(*self.over_parts(partial(_ends, high)), strict=True)
+        low, least = zip(*self.each_part(partial(_ends, high)), strict=True)
         return np.max(low, axis=0), np.min(least, axis=0)
 
 
 # --- what is read of a part, whose rows are in memory -----------------------------------------------------------------
 
 
-def _on_bins(work: Callable[[LabelBins], T], maps: LabelScaling | None, part: MemoryTable) -> T:
-    return work(LabelBins(part, maps))
+def _on_bins(work: Callable[[LabelBins], T], maps: LabelScaling | None, part: Part) -> T:
+    return work(LabelBins(Table.of(part), maps))
 
 
 def _added(one: Binned, other: Binned) -> Binned:
@@ -257,7 +286,7 @@ def _added(one: Binned, other: Binned) -> Binned:
 
 def _sums(labels: range, by: int, step: int, bins: LabelBins) -> Binned:
     """Return the sums of `LabelBins.sums`, of bins that are each ``step`` of the kernel's."""
-    table = bins.table.in_memory()
+    table = bins.table.head
     first = np.arange(0, BUCKETS, step)
 
     def counted(label: int, numbers: NDArray[Any]) -> Binned:
@@ -270,7 +299,7 @@ def _sums(labels: range, by: int, step: int, bins: LabelBins) -> Binned:
 
 def _entries(labels: range, wanted: NDArray[np.bool_], by: int, step: int, bins: LabelBins) -> Entries:
     """Return the entries of ``labels`` in the bins that are ``wanted`` (m, B), by label and falling key."""
-    table = bins.table.in_memory()
+    table = bins.table.head
     if step > 1:
         wanted = np.repeat(wanted, step, axis=1)[:, :BUCKETS]
     near = wanted if by == GIVEN else _given(bins, labels, wanted)
@@ -305,26 +334,21 @@ def _given(bins: LabelBins, labels: range, wanted: NDArray[np.bool_]) -> NDArray
     return np.take_along_axis(total, last, 1) > np.take_along_axis(total, first, 1)
 
 
-def _cut(
-    labels: range,
-    wanted: NDArray[np.bool_],
-    by: int,
-    step: int,
-    share: Array,
-    together: bool,
-    digits: int,
-    total: float,
-    bins: LabelBins,
-) -> Sorted:
-    """Return what `LabelBins.cut` does of a part, where all rows weigh ``total``."""
-    found = _entries(labels, wanted, by, step, bins)
-    weight = found.weight / total
-    hits = weight * blended(share[labels][found.label], found.value, found.true)
-    if together:
-        every = Sorted.by_key(found.key, weight, hits)
-    else:
-        every = Sorted(found.label, found.key, found.key, weight, hits)
-    return every.counted_together(digits)
+def _cut(wanted: Sequence[Wanted], step: int, share: Array, digits: int, total: float, bins: LabelBins) -> list[Sorted]:
+    """Return what `LabelBins.told_apart` does of a part, where all rows weigh ``total``."""
+    out = []
+    for labels, some, by, together in wanted:
+        found = _entries(labels, some, by, step, bins)
+        weight = found.weight / total
+        hits = weight * blended(share[labels][found.label], found.value, found.true)
+        model = weight * found.value
+        if together:
+            every = Sorted.by_key(found.key, weight, hits, model)
+        else:
+            counts = (weight > 0.0).astype(np.float64)
+            every = Sorted(found.label, found.key, found.key, weight, hits, model, counts)
+        out.append(every.counted_together(digits))
+    return out
 
 
 def _above(a: Array, b: Array, bins: LabelBins) -> Array:

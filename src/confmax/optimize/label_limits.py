@@ -17,8 +17,8 @@ chosen then, which hold better on new rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from typing import NamedTuple
@@ -32,8 +32,8 @@ from confmax.constraints.limits import Limits
 from confmax.kernels.label_bins import LEAST
 from confmax.metrics import Metric
 from confmax.metrics.labels import fraction_of, is_total, shares_of
-from confmax.optimize.cuts import EQUAL, Cuts, kept, shortest, shown
-from confmax.optimize.estimate import Estimate
+from confmax.optimize.block_cuts import Block, BlockCuts, beside, best_of, cut_at, cut_near, threshold_of
+from confmax.optimize.cuts import EQUAL, Cuts, Lumps, kept, shown
 from confmax.optimize.label_thresholds import (
     LabelThresholds,
     common_cut,
@@ -45,6 +45,7 @@ from confmax.optimize.label_thresholds import (
 from confmax.optimize.rounding import NEGLIGIBLE
 from confmax.optimize.threshold import upper_chain
 
+NEARLY = 2.0 * NEGLIGIBLE  # slack of a corner, beside which a cut may be that keeps its limits
 SPARE = 1e-7  # by which a ceiling is looser than what is reached at least: the tolerance of the linear program
 MOST_ROUNDED = 8  # labels between two corners, of which all roundings are compared
 SWEEPS = 20  # in which every label takes its best threshold beside those of the others
@@ -52,9 +53,7 @@ HALVINGS = 12
 LEVELS = 8  # of a ratio of sums, each from the one before
 FIRST = 32  # corners of each label that the linear program begins with
 ROUNDS = 60  # in which corners join it
-
-
-Block = tuple[int, ...]  # labels that are cut together
+LEAST_TOLERANCE = 1e-10  # of its prices: the least that it takes
 
 
 class Reached(NamedTuple):
@@ -73,38 +72,13 @@ class Reached(NamedTuple):
     nearest: bool = False
 
 
-def cut_at(cuts: Cuts, threshold: float) -> int:
-    """Return the cut that decides as a ``threshold`` of a label does."""
-    return int(np.searchsorted(-cuts.x, -threshold)) if threshold > -np.inf else len(cuts.x)
-
-
-def cut_near(cuts: Cuts, threshold: float) -> int:
-    """Return the allowed cut that is nearest to a ``threshold``, in logarithms."""
-    exact = cut_at(cuts, threshold)
-    if cuts.allowed[exact]:
-        return exact
-    # a cut stands for the numbers from the probability below it to that above it
-    ends = np.log(np.maximum(np.append(cuts.x, 0.0), LEAST))
-    above = np.append(np.inf, ends[:-1])
-    t = np.log(np.clip(threshold, LEAST, 2.0))
-    far = np.maximum(ends - t, t - above)
-    return int(np.argmin(np.where(cuts.allowed, far, np.inf)))
-
-
-def threshold_of(cuts: Cuts, k: int, near: float = np.nan) -> float:
-    """Return a number that decides as cut ``k`` does, which is that ``near`` if it does so."""
-    low, high = cuts.ends(k)
-    if low <= near < high and low <= cuts.x.dtype.type(near) < high:
-        return near
-    return float(shortest(low, high, cuts.x.dtype, closed=False))
-
-
 @dataclass(frozen=True, eq=False)
 class Within:
     """The best thresholds (L,) within limits.
 
     ``most`` bounds the value of all thresholds within them; None where none keeps them, and ``reached`` then says how
-    far the limits are met. ``prices`` (n,) are those of the constraints, NaN where none is known.
+    far the limits are met. ``prices`` (n,) are those of the constraints, NaN where none is known. Thresholds of labels
+    with limits are cuts of ``blocks``.
     """
 
     values: Array
@@ -112,7 +86,7 @@ class Within:
     prices: Array
     reached: tuple[Reached, ...]
     budgets: Budgets
-    cuts: dict[int, Cuts]
+    blocks: Blocks
 
     def near(self, drawn: Array, free: Array) -> Array:
         """Return thresholds (L,) that protection has ``drawn`` from the ``free`` ones, as far as the limits allow.
@@ -120,20 +94,25 @@ class Within:
         A label takes the allowed cut that is nearest. With ceilings on sums of rates, what protection changes is
         changed in the thresholds within the ceilings, in logarithms, as much of it as keeps them.
         """
+        return self.blocks.known.settled(lambda: self._near(drawn, free))
+
+    def _near(self, drawn: Array, free: Array) -> Array:
+        """Return `near` as the cuts that are known have it."""
+        every = {block[0]: cuts for block, cuts in self.blocks.allowed().items() if len(block) == 1}
         W, ceilings = self.budgets.weights, self.budgets.ceilings
         moved = (drawn != free) & np.isfinite(drawn) & np.isfinite(free) & np.isfinite(self.values)
         towards = drawn.copy()
         for label in self.budgets.labels:
             if moved[label] and self.values[label] != free[label]:
                 towards[label] = self.values[label] * max(drawn[label], LEAST) / max(free[label], LEAST)
-        changed = [label for label in self.cuts if moved[label]]
-        best = {label: cut_near(cuts, self.values[label]) for label, cuts in self.cuts.items()}
+        changed = [label for label in every if moved[label]]
+        best = {label: cut_near(cuts, self.values[label]) for label, cuts in every.items()}
 
         def rule(part: float) -> tuple[Array, Array]:
             """Return thresholds, and the sums of the rates, with a ``part`` of the change."""
-            values = np.where((drawn == free) | np.isin(np.arange(len(drawn)), list(self.cuts)), self.values, drawn)
+            values = np.where((drawn == free) | np.isin(np.arange(len(drawn)), list(every)), self.values, drawn)
             rates = np.zeros(len(drawn))
-            for label, cuts in self.cuts.items():
+            for label, cuts in every.items():
                 k = best[label]
                 if label in changed:
                     own = max(self.values[label], LEAST)
@@ -157,41 +136,64 @@ class Within:
         return kept
 
 
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """The blocks of labels that limits read, with the ``limits`` of those of one label that are ``limited``.
+
+    Their cuts are ``known`` to other limits on the same estimate, too.
+    """
+
+    known: BlockCuts
+    names: tuple[Block, ...]
+    limits: Limits
+    limited: tuple[int, ...]
+    made: dict[Block, tuple[Cuts, Cuts, list[Reached]]] = field(default_factory=dict)
+
+    def allowed(self) -> dict[Block, Cuts]:
+        """Return the cuts of every block, of which those that keep the limits of its label are allowed."""
+        for block in self.names:
+            cuts = self.known.of(block)
+            if block not in self.made or self.made[block][0] is not cuts:
+                limited, missed = _allowed(cuts, self, block[0]) if block[0] in self.limited else (cuts, [])
+                self.made[block] = cuts, limited, missed
+        return {block: self.made[block][1] for block in self.names}
+
+    @property
+    def reached(self) -> list[Reached]:
+        """How far the limits of labels are met that no cut keeps."""
+        return [one for block in self.names for one in self.made[block][2]]
+
+
 def best_within(
     metric: Metric,
-    estimate: Estimate,
     limits: Limits,
     free: LabelThresholds,
-    known: dict[Block, Cuts] | None = None,
+    known: BlockCuts,
     *,
     together: bool = False,
 ) -> Within:
     """Return the best thresholds within ``limits``; those without limits are the ``free`` ones.
 
-    The cuts that are ``known``, of the same estimate, are not sorted again; those that are sorted join them. For a
-    ratio of sums over labels, those that ceilings read alike are cut ``together``: at one calibrated probability.
+    They are cuts that are ``known`` on the estimate, or become so. For a ratio of sums over labels, those that ceilings
+    read alike are cut ``together``: at one calibrated probability.
     """
-    known = {} if known is None else known
+    estimate = known.estimate
     budgets = Budgets.of(limits, estimate.rows)
     limited = labels_of(limits)
     together = together and is_total(metric)
     tied = set(counted_in(metric, estimate.table.n_classes)) - set(limited) if together else set[int]()
-    reached: list[Reached] = []
-    cuts: dict[Block, Cuts] = {}
-    for block in budgets.blocks(limited, tied):
-        cuts[block] = _sorted(estimate, block, known)
-        if block[0] in limited:
-            cuts[block], missed = _allowed(cuts[block], estimate, limits, block[0])
-            reached += missed
+    blocks = Blocks(known, tuple(budgets.blocks(limited, tied)), limits, tuple(limited))
+    known.settled(blocks.allowed)
+    reached = blocks.reached
     if is_total(metric):
-        best = _by_levels(metric, estimate, free, cuts, budgets, together=together)
+        best = _by_levels(metric, free, blocks, budgets, together=together)
     else:
-        best = _by_label(metric, estimate, free, cuts, budgets)
+        best = _by_label(metric, free, blocks, budgets)
     prices = np.full(len(limits), np.nan)
     most: float | None = best.most
     if together:
         # thresholds of their own are worth more, and prices would speak of these
-        alone = best_within(metric, estimate, limits, free, known).most
+        alone = best_within(metric, limits, free, known).most
         most = most if alone is None else alone
     else:
         prices[budgets.numbers] = best.solved.prices
@@ -203,49 +205,40 @@ def best_within(
     for block, k in best.solved.chosen.items():
         if len(block) == 1:
             near = thresholds[block[0]] if is_total(metric) else np.nan
-            thresholds[block[0]] = threshold_of(cuts[block], k, near)
-    single = {block[0]: one for block, one in cuts.items() if len(block) == 1}
-    return Within(thresholds, None if reached else most, prices, tuple(reached), budgets, single)
+            thresholds[block[0]] = threshold_of(best.cuts[block], k, near)
+    return Within(thresholds, None if reached else most, prices, tuple(reached), budgets, blocks)
 
 
 @dataclass(frozen=True, eq=False)
 class _Best:
-    """The best cuts of labels with limits, thresholds (L,) of the ``others``, and what the value does not exceed."""
+    """The best of the ``cuts`` of labels with limits, thresholds (L,) of the ``others``, and a bound of the value."""
 
+    cuts: Mapping[Block, Cuts]
     solved: Solved
     others: Array
     most: float
 
 
-def _by_label(
-    metric: Metric, estimate: Estimate, free: LabelThresholds, cuts: dict[Block, Cuts], budgets: Budgets
-) -> _Best:
+def _by_label(metric: Metric, free: LabelThresholds, blocks: Blocks, budgets: Budgets) -> _Best:
     """Return the best cuts for a mean of scores of labels."""
-    shares = shares_of(metric, estimate.rows)
+    rows = blocks.known.estimate.rows
+    shares = shares_of(metric, rows)
     score = replace(metric, classes=None)
-    scores = {
-        block: shares[block[0]] * score_of_one(score, estimate.rows[block[0]])(one.hits, one.decided)
-        for block, one in cuts.items()
-    }
-    solved = priced(cuts, scores, budgets)
+
+    def worth(block: Block, hits: Array, decided: Array) -> Array:
+        return np.asarray(shares[block[0]] * score_of_one(score, rows[block[0]])(hits, decided))
+
+    cuts, solved = blocks.known.settled(lambda: priced(blocks.allowed(), worth, budgets))
     hits, decided = free.statistics.diagonal.copy(), free.statistics.columns.copy()
     for block, k in solved.chosen.items():
         hits[block[0]], decided[block[0]] = cuts[block].hits[k], cuts[block].decided[k]
-    value = float(metric.values(Confusion(estimate.rows, hits, decided)))
+    value = float(metric.values(Confusion(rows, hits, decided)))
     # what a search without sorting leaves open of the labels without limits
     left = max(0.0, free.most - float(metric.values(free.statistics)))
-    return _Best(solved, free.values, value + solved.beyond + left)
+    return _Best(cuts, solved, free.values, value + solved.beyond + left)
 
 
-def _by_levels(
-    metric: Metric,
-    estimate: Estimate,
-    free: LabelThresholds,
-    cuts: dict[Block, Cuts],
-    budgets: Budgets,
-    *,
-    together: bool,
-) -> _Best:
+def _by_levels(metric: Metric, free: LabelThresholds, blocks: Blocks, budgets: Budgets, *, together: bool) -> _Best:
     """Return the best cuts for a ratio of sums over labels.
 
     At a level of the ratio, what the numerator has above the level times the denominator is a sum over labels. Where
@@ -253,10 +246,11 @@ def _by_levels(
     threshold, as they have where there are no limits. Where labels are cut ``together``, a label whose own limits this
     threshold keeps has it, too.
     """
+    estimate = blocks.known.estimate
     fraction = fraction_of(metric)
     assert fraction is not None
     counted = counted_in(metric, estimate.table.n_classes)
-    inside = [block for block in cuts if block[0] in counted]
+    inside = [block for block in blocks.names if block[0] in counted]
     others = [label for label in counted if not any(label in block for block in inside)]
     columns = budgets.weights.T
     true = float(estimate.rows[counted].sum())
@@ -264,12 +258,18 @@ def _by_levels(
     level, reached, most, thresholds = float(metric.values(free.statistics)), -np.inf, free.most, free.values
     for _ in range(LEVELS):
         gain, price = fraction.worth(level)
-        tried = cuts
-        if together:
-            alone = [block for block in cuts if not columns[block[0]].any()]
-            tried = cuts | {block: _only_at(cuts[block], thresholds[block[0]]) for block in alone}
-        scores = {block: _gained(gain, price, one.hits, one.decided) * (block in inside) for block, one in cuts.items()}
-        solved = priced(tried, scores, budgets)
+
+        def worth(block: Block, hits: Array, decided: Array, gain: float = gain, price: float = price) -> Array:
+            return _gained(gain, price, hits, decided) * (block in inside)
+
+        def at_level(worth: Worth = worth, thresholds: Array = thresholds) -> tuple[Mapping[Block, Cuts], Solved]:
+            tried = blocks.allowed()
+            if together:
+                alone = [block for block in tried if not columns[block[0]].any()]
+                tried |= {block: _only_at(tried[block], thresholds[block[0]]) for block in alone}
+            return priced(tried, worth, budgets)
+
+        cuts, solved = blocks.known.settled(at_level)
         sums = np.zeros(2)
         for block in inside:
             sums += [part[solved.chosen[block]] for part in (cuts[block].hits, cuts[block].decided)]
@@ -292,7 +292,7 @@ def _by_levels(
         if value <= reached + EQUAL:
             break
         level, reached, thresholds = value, value, free.values.copy()
-        best = solved, thresholds
+        best = cuts, solved, thresholds
         for column, end in ends.items():
             same = [label for label, weights in enumerate(columns) if weights.tobytes() == column]
             thresholds[same] = estimate.allowed(thresholds_from(estimate, *end))[same]
@@ -307,41 +307,39 @@ def _gained(gain: float, price: float, hits: Array, decided: Array) -> Array:
 def _only_at(cuts: Cuts, threshold: float) -> Cuts:
     """Return cuts of which that at a ``threshold`` alone is allowed, if it is; else the same."""
     k = cut_at(cuts, threshold)
-    return cuts.among(np.arange(len(cuts)) == k) if cuts.allowed[k] else cuts
+    return cuts.among(np.arange(len(cuts)) == k, cuts.lumps.none) if cuts.allowed[k] else cuts
 
 
-def _sorted(estimate: Estimate, block: Block, known: dict[Block, Cuts]) -> Cuts:
-    """Return the cuts of a ``block``, which join those that are ``known``.
-
-    One label is cut by its given probabilities, and several are cut by the calibrated ones.
-    """
-    if block not in known:
-        never = estimate.barred is not None and estimate.barred[block[0]]
-        if never:
-            known[block] = Cuts.never(estimate.table.dtype, float(estimate.rows[block[0]]))
-        else:
-            known[block] = Cuts.of(estimate.labels(block))
-    return known[block]
-
-
-def _allowed(cuts: Cuts, estimate: Estimate, limits: Limits, label: int) -> tuple[Cuts, list[Reached]]:
+def _allowed(cuts: Cuts, blocks: Blocks, label: int) -> tuple[Cuts, list[Reached]]:
     """Return cuts of which those that keep the limits of a ``label`` are allowed, and what is reached if none does."""
+    limits, estimate = blocks.limits, blocks.known.estimate
     own = of_label(limits, label)
-    enough = np.ones(len(cuts), dtype=np.bool_)
+    lumps = cuts.lumps
+    enough, may = np.ones(len(cuts), dtype=np.bool_), ~lumps.none
     if 0.0 < estimate.share[label] < 1.0 and own.least_rows > 1:
-        enough = shown(cuts, own, Cuts.of(estimate.with_share(1.0).labels([label])))
+        model = blocks.known.of((label,), on_model=True)
+        enough = shown(cuts, own, model)
+        # rows are counted one by one until they are enough
+        lumps.want(cuts.rows[lumps.at] < own.least_rows)
+        may = (_corners(model.lumps, own).min(axis=-1) >= -NEARLY) | (cuts.rows[lumps.at + 1] >= own.least_rows)
+    corners = _corners(lumps, own)
+    inside = may & (corners.min(axis=-1) >= -NEARLY)
     allowed = kept(cuts, own) & enough
     if allowed.any():
-        return cuts.among(allowed), []
+        return cuts.among(allowed, inside), []
     slacks, values = own.slacks(cuts.confusions), own.values(cuts.confusions)
     least = np.where(enough, slacks.min(axis=-1), -np.inf)
     numbers = [j for j, one in enumerate(limits.constraints) if place_of(one) == label]
     reached = []
     for j in range(len(own)):
-        beside = (np.delete(slacks, j, axis=-1) >= -NEGLIGIBLE).all(axis=-1)
-        if not (beside & enough).any():
+        others, rest = (np.delete(part, j, axis=-1).min(axis=-1, initial=np.inf) for part in (corners, slacks))
+        near = rest >= -NEGLIGIBLE
+        lumps.want(may & (others >= -NEARLY) & ~(near & enough).any())
+        if not (near & enough).any():
             continue
-        far, best = (int(np.argmax(np.where(some, slacks[:, j], -np.inf))) for some in (beside & enough, beside))
+        far, best = (int(np.argmax(np.where(some, slacks[:, j], -np.inf))) for some in (near & enough, near))
+        further = corners[:, j] >= slacks[far, j] - EQUAL, corners[:, j] >= slacks[best, j] - EQUAL
+        lumps.want((others >= -NEARLY) & ((may & further[0]) | further[1]))
         found = Reached(numbers[j], float(values[far, j]), label)
         if slacks[best, j] > slacks[far, j]:
             found = found._replace(few=float(values[best, j]), rows=int(cuts.rows[best]))
@@ -351,7 +349,14 @@ def _allowed(cuts: Cuts, estimate: Estimate, limits: Limits, label: int) -> tupl
         k = int(np.argmax(least))
         missed = int(np.argmin(slacks[k]))
         reached = [Reached(numbers[missed], float(values[k, missed]), label, nearest=True)]
-    return cuts.among(least >= least.max() - SPARE), reached
+    nearest = corners.min(axis=-1) >= least.max() - SPARE
+    lumps.want(may & nearest)
+    return cuts.among(least >= least.max() - SPARE, may & nearest), reached
+
+
+def _corners(lumps: Lumps, limits: Limits) -> Array:
+    """Return the largest slacks (C, n) that cuts in ``lumps`` may have; ratios are largest at a corner."""
+    return np.asarray(limits.slacks(lumps.corners).max(axis=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -364,40 +369,78 @@ class Solved:
     loosened: Array
 
 
-def priced(every: Mapping[Block, Cuts], scores: Mapping[Block, Array], budgets: Budgets) -> Solved:
-    """Return the cuts with the largest sum of ``scores``, (T,) of each block, within the ceilings of ``budgets``.
+# what a block is worth at hits and decisions (...)
+Worth = Callable[[Block, Array, Array], Array]
+
+
+def priced(every: Mapping[Block, Cuts], worth: Worth, budgets: Budgets) -> tuple[Mapping[Block, Cuts], Solved]:
+    """Return ``every`` block's cuts, and those with the largest sum of ``worth`` within the ceilings of ``budgets``.
 
     Blocks that no ceiling reads have their best cut.
     """
-    chosen = {block: cuts.best(scores[block], EQUAL) for block, cuts in every.items()}
-    blocks = [block for block in every if budgets.weights[:, block[0]].any()]
+    scores = {block: worth(block, cuts.hits, cuts.decided) for block, cuts in every.items()}
+    inside = {block: worth(block, cuts.lumps.hits, cuts.lumps.decided) for block, cuts in every.items()}
+    chosen = {block: best_of(cuts, scores[block], inside[block]) for block, cuts in every.items()}
+    coupled = [block for block in every if budgets.weights[:, block[0]].any()]
     m = len(budgets.ceilings)
-    weights = budgets.weights[:, [block[0] for block in blocks]]
-    within = _Coupled([every[one] for one in blocks], [scores[one] for one in blocks], weights, budgets.ceilings)
-    if within.missed([chosen[one] for one in blocks]) == 0.0:
-        return Solved(chosen, 0.0, np.zeros(m), np.zeros(m))
-    corners = [within.corners(place) for place in range(len(blocks))]
-    loosened = within.least_loosened(corners)
-    eased = replace(within, ceilings=within.ceilings + loosened + np.where(loosened > 0.0, SPARE, 0.0))
-    columns, parts, prices = eased.generated(corners)
-    best = eased.improved(eased.rounded(columns, parts))
-    value = sum(one[k] for one, k in zip(eased.scores, best, strict=True))
-    # the Lagrangian of any prices bounds the value, whatever the precision of the linear program
-    most = prices @ eased.ceilings + sum(
-        float((one[k] - price * cuts.decided[k]).max())
-        for cuts, one, k, price in zip(eased.cuts, eased.scores, corners, prices @ eased.weights, strict=True)
+    within = _Coupled(
+        [every[block] for block in coupled],
+        [scores[block] for block in coupled],
+        [inside[block] for block in coupled],
+        budgets.weights[:, [block[0] for block in coupled]],
+        budgets.ceilings,
     )
-    return Solved(chosen | dict(zip(blocks, best, strict=True)), max(0.0, float(most - value)), prices, loosened)
+    solved = Solved({}, 0.0, np.zeros(m), np.zeros(m))
+    if within.missed([chosen[block] for block in coupled]) > 0.0:
+        solved = within.solved(coupled)
+    beyond = solved.beyond
+    for block in [one for one in every if one not in solved.chosen]:
+        value = scores[block][chosen[block]]
+        beyond += float(np.max(inside[block], where=every[block].lumps.may, initial=value) - value)
+    solved = replace(solved, chosen=chosen | solved.chosen, beyond=beyond)
+    for block, k in solved.chosen.items():
+        # the numbers on both sides of a cut are its threshold
+        every[block].lumps.want(beside(every[block].lumps, k))
+    return every, solved
 
 
 @dataclass(frozen=True, eq=False)
 class _Coupled:
-    """Labels with their cuts and scores, whose rates times ``weights`` (m, C) have ``ceilings`` (m,)."""
+    """Labels with their cuts and scores, whose rates times ``weights`` (m, C) have ``ceilings`` (m,).
+
+    Cuts in lumps have scores of at most those ``inside``.
+    """
 
     cuts: list[Cuts]
     scores: list[Array]
+    inside: list[Array]
     weights: Array
     ceilings: Array
+
+    def solved(self, blocks: Sequence[Block]) -> Solved:
+        """Return the best cuts of the ``blocks`` within the ceilings, or within those that they miss least."""
+        corners = [self.corners(place) for place in range(len(blocks))]
+        loosened = self.least_loosened(corners)
+        eased = replace(self, ceilings=self.ceilings + loosened + np.where(loosened > 0.0, SPARE, 0.0))
+        columns, parts, prices = eased.generated(corners)
+        best = eased.improved(eased.rounded(columns, parts))
+        value = sum(one[k] for one, k in zip(eased.scores, best, strict=True))
+        # the Lagrangian of any prices bounds the value, whatever the precision of the linear program
+        most = prices @ eased.ceilings + sum(
+            eased.most_at(label, k, price)
+            for label, (k, price) in enumerate(zip(corners, prices @ eased.weights, strict=True))
+        )
+        return Solved(dict(zip(blocks, best, strict=True)), max(0.0, float(most - value)), prices, loosened)
+
+    def most_at(self, label: int, corners: NDArray[np.intp], price: float) -> float:
+        """Return what no cut of a ``label`` is worth more than at a ``price`` of its rate."""
+        cuts, lumps = self.cuts[label], self.cuts[label].lumps
+        most = float((self.scores[label][corners] - price * cuts.decided[corners]).max())
+        if not len(lumps):
+            return most
+        inside = self.inside[label] - (price * lumps.ends).min(axis=0)
+        lumps.want(lumps.may & ~(inside < most - EQUAL))
+        return float(np.max(inside, where=lumps.may, initial=most))
 
     def corners(self, label: int) -> NDArray[np.intp]:
         """Return the corners of the upper hull of a label's scores against its rate, of the allowed cuts."""
@@ -418,10 +461,17 @@ class _Coupled:
         if (self.weights >= 0.0).all() and (self.ceilings >= 0.0).all():
             least = np.array([cuts.decided[k].min() for cuts, k in zip(self.cuts, corners, strict=True)])
             over = self.weights @ least - self.ceilings
-            return np.where(over > NEGLIGIBLE, over, 0.0)
-        # what draws can keep depends on the smallest and the largest rates alone
-        over = self._program([k[[0, -1]] for k in corners], eases=True)[0][-len(self.ceilings) :]
-        return np.where(over > SPARE, over, 0.0)
+            over = np.where(over > NEGLIGIBLE, over, 0.0)
+        else:
+            # what draws can keep depends on the smallest and the largest rates alone
+            over = self._program([k[[0, -1]] for k in corners], eases=True)[0][-len(self.ceilings) :]
+            over = np.where(over > SPARE, over, 0.0)
+        if over.any():
+            for cuts, k in zip(self.cuts, corners, strict=True):
+                low, high = cuts.lumps.ends
+                ends = cuts.decided[k]
+                cuts.lumps.want(cuts.lumps.may & ((low < ends.min()) | (high > ends.max())))
+        return over
 
     def generated(self, corners: list[NDArray[np.intp]]) -> tuple[list[NDArray[np.intp]], Array, Array]:
         """Return some of the corners, how much of each the best draw has, and the prices (m,) of the ceilings.
@@ -443,6 +493,19 @@ class _Coupled:
                 break
         parts, prices = self._program(columns) if joined else (parts, prices)
         return columns, parts, prices
+
+    def _want_better(self, label: int, others: Array, least: float, value: float) -> None:
+        """Tell the lumps of a ``label`` apart that may exceed the ceilings less, or as little and be worth more.
+
+        ``others`` (m,) are the sums of the other labels, ``least`` is the excess, and ``value`` the score.
+        """
+        lumps = self.cuts[label].lumps
+        if not len(lumps):
+            return
+        low = (lumps.ends[..., None] * self.weights[:, label]).min(axis=0)
+        excess = self._excess(others + low)
+        better = ~(self.inside[label] < value - EQUAL)
+        lumps.want(lumps.may & ((excess < least - NEGLIGIBLE) | ((excess <= least + NEGLIGIBLE) & better)))
 
     def _program(self, corners: list[NDArray[np.intp]], *, eases: bool = False) -> tuple[Array, Array]:
         """Return how much of each corner the best draw has, and the prices (m,) of the ceilings.
@@ -466,8 +529,15 @@ class _Coupled:
             objective = np.append(np.zeros(len(values)), np.ones(m))
             sums = hstack([sums, -eye_array(m)], format="csr")
             one_each = hstack([one_each, csr_array((len(corners), m))], format="csr")
+        # of corners that are nearly worth the same, the solution does not depend on which others are in the program
         found = linprog(
-            objective, A_ub=sums, b_ub=self.ceilings, A_eq=one_each, b_eq=np.ones(len(corners)), method="highs"
+            objective,
+            A_ub=sums,
+            b_ub=self.ceilings,
+            A_eq=one_each,
+            b_eq=np.ones(len(corners)),
+            method="highs",
+            options={"dual_feasibility_tolerance": LEAST_TOLERANCE},
         )
         if found.x is None:
             # its own tolerance may find no draw that just keeps the ceilings; labels then begin at their first corners
@@ -507,6 +577,7 @@ class _Coupled:
                 here = chosen[label]
                 values = np.where(excess <= excess.min() + NEGLIGIBLE, scores, -np.inf)
                 k = cuts.best(values, EQUAL)
+                self._want_better(label, others, float(excess.min()), float(values[k]))
                 if excess[k] < excess[here] - NEGLIGIBLE or values[k] > values[here] + EQUAL:
                     chosen[label] = k
                     rates[label] = cuts.decided[k]

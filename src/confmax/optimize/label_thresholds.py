@@ -112,7 +112,8 @@ def cuts_of(estimate: Estimate, labels: range, values: Values) -> BestCuts:
     stored = estimate.stored
     if stored is not None:
         weight = estimate.weight[stored.row]
-        entries = Sorted(stored.label, stored.p, stored.p, weight, weight * estimate.stored_estimate)
+        parts = weight, weight * estimate.stored_estimate, weight * stored.calibrated, (weight > 0.0).astype(np.float64)
+        entries = Sorted(stored.label, stored.p, stored.p, *parts)
         made, true = (
             np.bincount(stored.label, part, len(labels)).astype(np.float64)[:, None] for part in (weight, entries.hits)
         )
@@ -144,7 +145,7 @@ def common_cut(estimate: Estimate, labels: list[int], values: Callable[[Array, A
 
         def near(wanted: NDArray[np.bool_]) -> Sorted:
             k = np.flatnonzero(wanted[0, place])
-            return Sorted.by_key(p[k], weight[k], parts[0][k])
+            return Sorted.by_key(p[k], weight[k], parts[0][k], weight[k] * p[k])
 
         cuts = best_cuts(Counted(hits, decided, count > 0.0), lambda t, q, _: values(t, q), near, len(p) <= FEW)
         return cuts._replace(low=np.maximum(cuts.low, stored.lowest.max()))
@@ -207,7 +208,7 @@ def by_levels(metric: Metric, estimate: Estimate, fraction: Fraction) -> LabelTh
     """
     table = estimate.table
     pooled = is_total(metric)
-    sample = table.in_memory()
+    sample = table.head
     some = sample.proba[:: -(-sample.n_rows // max(1, SAMPLE // (table.n_classes if pooled else 1)))].astype(np.float64)
     some = -np.sort(-(some.reshape(-1, 1) if pooled else some), axis=0)
     hits = np.cumsum(some, axis=0)

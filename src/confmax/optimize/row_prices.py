@@ -41,7 +41,7 @@ from confmax.metrics.ratios import ROUNDING, Ratios
 from confmax.optimize.loop import Problem
 from confmax.optimize.rounding import BATCH, BINDS, LITTLE, OF_TOL, SINGLE
 from confmax.oracle import CountingOracle
-from confmax.tables import MemoryTable
+from confmax.tables import Part
 from confmax.tables.decisions import ONE, Decisions
 
 Ints = NDArray[np.intp]
@@ -217,7 +217,7 @@ class RowPrices:
         """Return how many decisions fewer than they get the rows (n,) are wanted for, from p and prices as `Rows`."""
         return count_of(self.decisions) - step.wanted(p, v)
 
-    def rows(self, table: MemoryTable, total: float) -> Rows:
+    def rows(self, table: Part, total: float) -> Rows:
         """Return what the classes read of the rows of a ``table``, whose weights are parts of a ``total``."""
         P = np.asarray(table.dense("a bound by prices of rows").proba, dtype=np.float64)
         columns = np.ascontiguousarray(P.T)
@@ -236,7 +236,7 @@ class RowPrices:
         v = np.maximum(last, least)
         for step in self.steps:
             v = np.maximum(v - step.size * self.lacks(step, p, v - paid), least)
-        w = (np.ones(len(P)) if table.weight is None else table.weight) / total
+        w = table.weights / total
         free = v > least if self.decisions.several else np.ones(len(v), dtype=np.bool_)
         return Rows(p, v - paid, w, c * float(w @ v), free)
 
@@ -461,7 +461,7 @@ def row_bound(
     sums = np.zeros((3, len(knots.k)))
     spent = constant
     earned, largest = np.zeros((2, len(size)))
-    for part in oracle.over_parts(partial(_read, prices=prices, scores=scores, lines=lines, total=total)):
+    for part in oracle.each_part(partial(_read, prices=prices, scores=scores, lines=lines, total=total)):
         sums += part[0]
         spent += part[1]
         earned += part[2]
@@ -478,16 +478,16 @@ def row_bound(
 def _separate(oracle: CountingOracle, scores: Scores, size: Array) -> Array:
     """Return what the scores (B,) are at most alone, from the class sizes (B,) and the largest probabilities."""
     work = partial(_largest, classes=scores.classes.tolist())
-    return scores.most(size, np.max(list(oracle.over_parts(work)), axis=0)) * (1.0 + ROUNDING)
+    return scores.most(size, oracle.over_parts(work, np.maximum)) * (1.0 + ROUNDING)
 
 
-def _largest(table: MemoryTable, *, classes: list[int]) -> Array:
+def _largest(table: Part, *, classes: list[int]) -> Array:
     """Return the largest probability of each of ``classes`` (B,)."""
     return np.array([p.max(initial=0.0) for p, _ in table.storage.columns(table.proba, classes)], dtype=np.float64)
 
 
 def _read(
-    table: MemoryTable, *, prices: RowPrices, scores: Scores, lines: tuple[Ints, Array, Array], total: float
+    table: Part, *, prices: RowPrices, scores: Scores, lines: tuple[Ints, Array, Array], total: float
 ) -> tuple[Array, float, Array, Array]:
     """Return the sums (3, L) at all ``lines`` (L,) of a part of the table, and the sum of its prices.
 
@@ -508,7 +508,7 @@ def _read(
 
 def _searched(problem: Problem, scores: Scores, at: Confusion, paid: Gains | None) -> tuple[RowPrices, Knots]:
     """Return prices and knots for all rows, from some of the rows."""
-    table = problem.oracle.table.in_one_place().in_memory()
+    table = problem.oracle.table.sample.head
     most = max(LEAST_ROWS, CELLS // table.n_classes)
     if table.n_rows > most:
         part = table.sampled(most / table.n_rows)
@@ -533,7 +533,7 @@ def _searched(problem: Problem, scores: Scores, at: Confusion, paid: Gains | Non
     return _lowered(scores, prices, search, table)
 
 
-def _lowered(scores: Scores, prices: RowPrices, search: KnotSearch, table: MemoryTable) -> tuple[RowPrices, Knots]:
+def _lowered(scores: Scores, prices: RowPrices, search: KnotSearch, table: Part) -> tuple[RowPrices, Knots]:
     """Return the prices of the lowest bound of some steps (Polyak, 1969), and their knots."""
     value = search.value
     tol = search.tol

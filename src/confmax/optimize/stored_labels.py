@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array
-from confmax.tables import MemoryTable
+from confmax.tables import Part
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class Stored:
     n_rows: int
 
     @classmethod
-    def of(cls, table: MemoryTable, calibrated: NDArray[Any]) -> Stored:
+    def of(cls, table: Part, calibrated: NDArray[Any]) -> Stored:
         """Return the entries of a ``table`` whose ``calibrated`` probabilities (m,) stand in its order."""
         csr = table.proba
         order = np.lexsort((-csr.data, csr.indices))

@@ -28,6 +28,7 @@ from confmax.optimize.mixture import Mixture
 from confmax.optimize.points import Space
 from confmax.optimize.rounding import LEAST_WEIGHT, SOLVED
 from confmax.oracle import CountingOracle, same_estimate
+from confmax.tables import Table
 
 MOST_JOINED = 50  # thresholds that join a mixture inside the hull
 SLOPE = SOLVED  # a gradient that promises less than this promises nothing
@@ -73,8 +74,7 @@ class ThresholdSearch(Solver):
 
     def step(self, problem: Problem, state: None) -> tuple[None, Step]:
         """Compare all cut-offs."""
-        if not problem.oracle.table.is_whole:
-            problem.oracle.table.dense("ThresholdSearch")  # which is refused
+        problem.oracle.table.gathered("ThresholdSearch")
         rule, mixed, confusions = best_cut(problem.metric, problem.oracle)
         if problem.metric.structure.is_linear:
             # its best rule on the model stays where no threshold is better
@@ -112,7 +112,7 @@ def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Mixture |
     """
     matrix = metric.statistics == "matrix"
     if not oracle.table.is_whole:
-        small = oracle.anew(same_estimate(oracle, oracle.table.in_memory()))
+        small = oracle.anew(same_estimate(oracle, oracle.table.sample))
         best_step, mixed, confusions = best_cut(metric, small)
         gains = Gains.concatenate([*best_step.atoms, *(() if mixed is None else mixed.atoms)])
         answers = oracle.maximize(gains, matrix=matrix)
@@ -121,7 +121,7 @@ def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Mixture |
             mixed = singles[1] if len(singles) == 2 else _between(metric, singles[1], singles[2])
         return singles[0], mixed, confusions
     rows = oracle.read_rows("the search of a threshold")
-    cuts = Thresholds.of(Estimate.alike(rows, oracle.model_share), matrix=matrix)
+    cuts = Thresholds.of(Estimate.alike(Table.of(rows), oracle.model_share), matrix=matrix)
     confusions = cuts.confusions
     values = np.nan_to_num(metric.values(confusions), nan=-np.inf, posinf=np.inf)
     best = int(np.argmax(values))

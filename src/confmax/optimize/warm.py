@@ -99,7 +99,7 @@ def with_rules_of_sample(solver: Solver, problem: Problem) -> Problem:
     """
     oracle = problem.oracle
     table = problem.oracle.table
-    rows = table.in_one_place()
+    rows = table.sample
     if problem.limits is None or oracle.exact or rows is table or not rows.sorts_rows:
         return problem
     small = oracle.anew(same_estimate(oracle, rows))
@@ -118,7 +118,7 @@ def with_rules_of_sample(solver: Solver, problem: Problem) -> Problem:
 def sample_of(oracle: Oracle) -> Oracle | None:
     """Return the oracle of a sample of the rows, for the same estimate; None if the table is small."""
     table = oracle.table
-    rows: Any = table.in_one_place()
+    rows: Any = table.sample
     wanted = min(max(SAMPLE_ROWS, ROWS_PER_CLASS * table.n_classes, table.n_rows // PART), rows.n_rows)
     if table.n_rows < LARGE * wanted:
         return None

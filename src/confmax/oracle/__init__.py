@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -10,29 +11,16 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Confusion, Gains
 from confmax.oracle.numpy import NumpyOracle
-from confmax.tables import MemoryTable, Oracle, Table, decide, make_table
+from confmax.tables import Oracle, Part, Table, decide, make_table
 from confmax.tables.kinds import storage_named
 from confmax.tables.table import T
 
 __all__ = ["BACKENDS", "CountingOracle", "Oracle", "Table", "decide", "make_oracle", "make_table", "same_estimate"]
 
 
-def _parts_oracle(table: Table, model_share: float) -> Oracle:
-    from confmax.tables.partitioned.table import in_parts
-
-    return in_parts(table).oracle(model_share)
-
-
-# the code of a kind is loaded with its first table: nobody waits for torch who has no tensors
-BACKENDS: dict[str, Callable[[Table, float], Oracle]] = {
-    "numpy": NumpyOracle,
-    "array": lambda table, model_share: storage_named("array").oracle(table, model_share),
-    "sparse": lambda table, model_share: storage_named("sparse").oracle(table, model_share),
-    "torch": lambda table, model_share: storage_named("torch").oracle(table, model_share),
-    "parts": _parts_oracle,
-    # what "array" was called before its scans were compiled in advance
-    "numba": lambda table, model_share: storage_named("array").oracle(table, model_share),
-}
+# how rows are held for the scan of each name; the code of a kind is loaded with its first table: nobody waits for torch
+# who has no tensors
+BACKENDS = ("numpy", "array", "sparse", "torch")
 
 
 def make_oracle(
@@ -46,9 +34,9 @@ def make_oracle(
         From `make_table`.
     confusion : {"model", "labels", "blend"}
         ``C[i, j] = mean(p_i h_j)``, for which the oracle is exact; ``mean(1[y = i] h_j)``; or an average of both.
-    backend : {"array", "numpy", "sparse", "torch", "parts"} or None
-        The scan of an array, the slow reference, the scan of the stored entries of a sparse table, of a tensor on its
-        device, or of a table in parts; None: the one for this kind of table.
+    backend : {"array", "numpy", "sparse", "torch"} or None
+        The scan of an array, the slow reference, or the scan of the stored entries of a sparse table, or of a tensor on
+        its device, of rows that are all in memory; None: the one for this table.
     model_share : float, ndarray (G,) or None
         Weight of the model in the blend, from 0 to 1; of groups side by side also one for each.
 
@@ -77,7 +65,12 @@ def make_oracle(
         raise ValueError(f"a blend needs model_share, a number from 0 to 1; got {model_share!r}")
     else:
         share = model_share if np.ndim(model_share) else float(model_share)
-    return table.oracle(share) if backend is None else BACKENDS[backend](table, share)
+    if backend is None:
+        return table.oracle(share)
+    what = f"backend={backend!r}"
+    if backend == "numpy":
+        return NumpyOracle(table, share)
+    return Table.of(storage_named(backend).held(table.gathered(what), what)).oracle(share)
 
 
 def same_estimate(oracle: Oracle, table: Table) -> Oracle:
@@ -138,31 +131,40 @@ class CountingOracle:
         """Whether both the model and the labels have a share in the estimate."""
         return self.reads_model and bool(np.any(np.asarray(self.model_share) < 1.0))
 
-    def read_rows(self, what: str) -> MemoryTable:
+    def read_rows(self, what: str) -> Part:
         """Return all rows as an array in host memory, which ``what`` sorts or searches, and count one pass.
 
         ValueError if the rows are elsewhere, or would be large as an array.
         """
-        table = self.table.dense(what)
+        rows = self.table.gathered(what).dense(what)
         self.count()
-        return table
+        return rows
 
-    def read_groups(self, what: str) -> list[tuple[Any, MemoryTable]]:
+    def read_groups(self, what: str) -> list[tuple[Any, Part]]:
         """Return the oracle and the rows of every group for ``what`` sorts them, and count one pass.
 
         Without groups there is one oracle, with all rows (`read_rows`).
         """
-        from confmax.tables.groups import GroupedOracle
-
-        if not isinstance(self.oracle, GroupedOracle):
+        if self.table.layout is None:
             return [(self, self.read_rows(what))]
         self.count()
-        return [(part, part.table.in_memory().dense(what)) for part in self.oracle.parts.values()]
+        apart: Any = self.oracle
+        return [(part, part.table.gathered(what).dense(what)) for part in apart.groups_apart]
 
-    def over_parts(self, work: Callable[[MemoryTable], T]) -> Iterator[T]:
-        """Yield what ``work`` returns for every part of the table, where the part lies, and count one pass."""
+    def over_parts(self, work: Callable[[Part], T], join: Callable[[T, T], T] = add) -> T:
+        """Return `Table.over_parts` of the table, with its ``work`` and ``join``, and count one pass."""
         self.count()
-        return self.table.over_parts(work)
+        return self.table.over_parts(work, join)
+
+    def each_part(self, work: Callable[[Part], T]) -> list[T]:
+        """Return `Table.each_part` of the table, with its ``work``, and count one pass."""
+        self.count()
+        return self.table.each_part(work)
+
+    def decided_by(self, calibrator: Any) -> CountingOracle:
+        """Return one that begins to count, whose decisions are by another ``calibrator`` (`TableOracle.decided_by`)."""
+        known: Any = self.oracle
+        return self.anew(known.decided_by(calibrator))
 
     def second_estimate(self, model_share: float) -> Oracle:
         """Return the oracle of the estimate with another ``model_share``, on the same table; scans are counted here."""

@@ -12,7 +12,7 @@ from confmax.confusion import Confusion, Gains
 from confmax.tables import Table
 from confmax.tables.array.oracle import decide_by_numpy
 from confmax.tables.precision import decided
-from confmax.tables.table import MemoryTable, TableOracle
+from confmax.tables.table import TableOracle
 
 
 def decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int64]:
@@ -23,15 +23,14 @@ def decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int64]:
 class NumpyOracle(TableOracle):
     """Reference oracle, on a table of any kind that fits into memory as an array."""
 
-    table: MemoryTable
-
     def __init__(self, table: Table, model_share: float) -> None:
-        table = table.dense("backend='numpy'")
         super().__init__(table, model_share)
-        truth = model_share * table.proba.astype(np.float64)
+        rows = table.gathered("backend='numpy'").dense("backend='numpy'")
+        self._proba = rows.proba
+        truth = model_share * rows.proba.astype(np.float64)
         if not self.exact:
-            truth += (1.0 - model_share) * np.eye(table.n_classes)[table.labels]
-        self._weight = np.ones(table.n_rows) if table.weight is None else table.weight
+            truth += (1.0 - model_share) * np.eye(table.n_classes)[rows.labels]
+        self._weight = rows.weights
         self._truth = truth * (self._weight / self._weight.sum())[:, None]
         # the row sums by their definition, from the truth that the matrices are made of
         self.rows = self._truth.sum(axis=0)
@@ -40,7 +39,7 @@ class NumpyOracle(TableOracle):
         K = self.table.n_classes
         M = gains.n_decisions
         parts = []
-        for decision in decide(self.table.proba, gains):
+        for decision in decide(self._proba, gains):
             C = np.zeros((K, M))
             np.add.at(C.T, decision, self._truth)
             # the whole weight of a row goes to its decision; a row's truth sums to one only up to rounding

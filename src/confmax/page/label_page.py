@@ -19,7 +19,7 @@ from confmax.evaluate.label_figures import (
     TunedLabels,
     label_figures,
 )
-from confmax.evaluate.label_scores import named_label_metric
+from confmax.evaluate.label_scores import check_labelled, named_label_metric
 from confmax.evaluate.palette import style_variables
 from confmax.evaluate.scores import kept_or_missed
 from confmax.evaluate.seen import seen_by_tuning
@@ -31,7 +31,7 @@ from confmax.page.template import POLICY, Settings, environment, resource
 from confmax.places import write_whole
 from confmax.rule.labels import LabelRule
 from confmax.tables.columns import warn
-from confmax.tables.several import dense_table, labels_table
+from confmax.tables.several import labels_table
 
 
 def write_labels(
@@ -42,18 +42,16 @@ def write_labels(
     metric: Any,
     how: Settings,
 ) -> None:
-    """Write the page of a ``rule`` on ``rows``, probabilities (n, L), labels, and weights (n,) or None.
+    """Write the page of a ``rule`` on ``rows``, probabilities (n, L), labels, and weights (n,) or None, in any place.
 
     ``metric`` is None for the one that it was tuned for.
     """
     proba, y, weight = rows
-    if y is None:
-        raise InputError("a report counts labels", "pass `y=`, the labels of every row")
     chosen = _metric_of(rule, solution, metric)
-    given = labels_table(rule.decisions, proba, y, weight, rule.class_names, stated=False)
-    table = dense_table(given, "a report")
+    table = labels_table(rule.decisions, proba, y, weight, rule.class_names, stated=False)
+    check_labelled(table, "a report")
     chosen = label_metrics.sized(chosen, table.n_rows)
-    figures = label_figures(table, chosen, rule, solution, rows=given.proba, **bootstrap_of(how))
+    figures = label_figures(table, chosen, rule, solution, **bootstrap_of(how))
     if figures.seen:
         warn(seen_by_tuning(table.n_rows))
     call = "confmax.report.write({!r}, rule, proba, y)" if solution is None else "solution.report({!r}, proba, y)"
@@ -76,7 +74,7 @@ def finish_labels(
         "settings": [
             ("rule", f"tuned for {rule.metric or 'a metric it does not name'}, {rule.decisions}"),
             *pairs,
-            ("bootstrap", f"{how.n_replicates:,} replicates of rows, level {how.level:g}"),
+            ("bootstrap", f"{how.n_replicates:,} replicates of {figures.score.resampled}, level {how.level:g}"),
             ("seed", str(how.seed)),
             ("versions", f"Python {platform.python_version()}, NumPy {np.__version__}"),
         ],

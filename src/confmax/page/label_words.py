@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from confmax.calibration.words import which_labels
 from confmax.evaluate.label_figures import FEW, TUNED, LabelFigures
-from confmax.evaluate.label_scores import SEPARATE
+from confmax.evaluate.label_rivals import SEPARATE
 from confmax.evaluate.scores import lacking
 from confmax.evaluate.seen import seen_by_tuning
 from confmax.evaluate.verdict import Difference
@@ -73,6 +73,24 @@ def basis(figures: LabelFigures) -> str:
         if figures.rule.tuned_on is None
         else "A hash in the rule tells that they are not the rows of its tuning; make sure that none is among those"
     )
+
+
+def counted_on(figures: LabelFigures) -> list[str]:
+    """Return which figures are not made of all rows, one by one; nothing where all are."""
+    score = figures.score
+    said = []
+    if 0 < figures.n_found_on < score.n_rows:
+        said.append(
+            f"All figures are counted on all rows. Only the thresholds of {SEPARATE} were found on a sample of "
+            f"{rows(figures.n_found_on)}, chosen by what is in them; no row is decided by a threshold that it helped "
+            f"to find."
+        )
+    if score.n_replicates and score.resampled != "rows":
+        said.append(
+            "A lot holds all rows with one hash of their content. Drawing lots in the place of rows gives intervals of "
+            "the same width, up to a few percent."
+        )
+    return said
 
 
 def warnings_of(figures: LabelFigures) -> list[str]:

@@ -98,7 +98,7 @@ def basis(figures: Figures) -> str:
     """Return which rows the figures describe, as the end of a sentence."""
     evidence = figures.evidence
     n = rows(figures.score.n_rows)
-    if evidence.whole is not None:
+    if evidence.is_sample:
         seen = "that the rule was tuned on" if evidence.seen else "given"
         sure = "" if evidence.seen else ". Make sure that the rule was not tuned on them"
         return (

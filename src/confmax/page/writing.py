@@ -26,11 +26,10 @@ from confmax.errors import InputError
 from confmax.evaluate.evidence import Evidence, evidence_of, judge_rule
 from confmax.evaluate.figures import CLASS_INTERVALS, Figures, figures
 from confmax.evaluate.label_figures import TunedLabels
-from confmax.evaluate.lines import Judged
 from confmax.evaluate.palette import style_variables
 from confmax.evaluate.protocols import Tuned
 from confmax.evaluate.seen import seen_by_tuning
-from confmax.evaluate.uncertainty import AnyMetric, check_bootstrap, labelled_rows, refuse_beside
+from confmax.evaluate.uncertainty import LABELS, AnyMetric, check_bootstrap, labelled_rows, labelled_table
 from confmax.evaluate.verdict import AS_GOOD
 from confmax.metrics import Metric, get, resolve
 from confmax.metrics.alignment import aligned
@@ -42,12 +41,10 @@ from confmax.page.label_page import write_labels
 from confmax.page.template import POLICY, Settings, environment, resource
 from confmax.places import check_place, write_whole
 from confmax.rule import DecisionRule, LabelRule
-from confmax.tables import MemoryTable, make_table, refuse_elsewhere, refuse_too_few_classes
+from confmax.tables import Part, Table, make_table, refuse_elsewhere, refuse_too_few_classes
 from confmax.tables.columns import warn
 from confmax.tables.draws import RandomState, as_seed
 from confmax.tables.groups import Groups
-from confmax.tables.partitioned import is_opened
-from confmax.tables.partitioned.table import unchecked
 
 AnyPath = str | os.PathLike[str]
 
@@ -78,9 +75,10 @@ def write(
     rule : DecisionRule, LabelRule or a solution of either
         The rule to evaluate. With a solution, the page also shows gap and convergence. The page of several labels per
         row shows other figures: metrics, limits, every label, and labels per row.
-    proba : array-like or data frame (n, K), rows that stream, or a table of `confmax.open_table`
+    proba : array-like or data frame (n, K), Dask collection, rows that stream, or a table of `confmax.open_table`
         Raw class probabilities, columns in the order of ``rule.classes``. An opened table brings labels, weights and
-        groups; its rows are counted in parts, and what needs them one by one is that of a sample, as the page says.
+        groups. Rows that are not in memory are counted in parts, and what needs them one by one is that of a sample, as
+        the page says.
     y : array-like (n,), or (n, L) for several labels, or str
         True classes: names or column numbers, or the name of their column, as for `confmax.score`. With several labels
         per row as for `confmax.maximize`.
@@ -137,7 +135,8 @@ def write(
         if group is not None:
             raise InputError("`group` is of one class for every row, and this rule decides several labels")
         of_labels = None if solution is None else cast(TunedLabels, solution)
-        write_labels(path, evaluated, of_labels, (proba, y, sample_weight), metric, how)
+        rows, (y, sample_weight, _) = labelled_rows(proba, (y, sample_weight, None), evaluated.class_names)
+        write_labels(path, evaluated, of_labels, (rows, y, sample_weight), metric, how)
         return
     if not isinstance(evaluated, DecisionRule):
         raise ValueError(f"rule is a DecisionRule or a Solution; got {type(rule).__name__}")
@@ -147,12 +146,12 @@ def write(
     other = resolve(second)
     names = evaluated.class_names[: evaluated.n_classes]
     proba, (y, sample_weight, group) = labelled_rows(proba, (y, sample_weight, group), names)
-    whole = _whole_of(proba, evaluated, (y, sample_weight, group), names)
-    if whole is None:
-        table = table_of(proba, y, sample_weight, names, group, stated=False)
-    else:
-        table = whole.table.in_memory()
-        whole = None if table is whole.table else whole
+    rows = labelled_table(proba, (y, sample_weight, group), names, stated=False, what="a report")
+    _check_classes(rows.classes)
+    # what needs rows one by one is that of a sample, where they are not all here
+    whole = None if rows.whole else judge_rule(rows, evaluated)
+    refuse_too_few_classes(rows)
+    table = rows.head.dense("a report")
     chosen = aligned(chosen, table.classes)
     other = aligned(other, table.classes)
     # who tuned for a metric of ordered classes has said that the columns are in order
@@ -166,18 +165,6 @@ def write(
     pairs = [("rule", f"tuned for {in_words(evaluated) or 'a metric it does not name'}")]
     beside = "" if group is None else ", group=group"
     finish(path, evidence, other, how, pairs, call.format(os.fspath(path), beside))
-
-
-def _whole_of(proba: Any, rule: DecisionRule, beside: Sequence[Any], classes: Sequence[Any]) -> Judged | None:
-    """Return what a rule decides on an opened table, None for rows in memory; ``beside`` comes with these alone."""
-    if not is_opened(proba):
-        return None
-    refuse_beside(proba, beside, "a report")
-    found = unchecked(proba, classes, stated=False)
-    _check_classes(found.classes)
-    whole = judge_rule(found, rule)
-    refuse_too_few_classes(whole.table)
-    return whole
 
 
 def check_first(path: AnyPath, n_replicates: int, level: float, *, charts: bool = True) -> None:
@@ -199,7 +186,7 @@ def _metric_of(rule: DecisionRule, solution: Tuned | None, metric_given: AnyMetr
     return metric
 
 
-def check_order(metrics: Sequence[Metric], table: MemoryTable) -> None:
+def check_order(metrics: Sequence[Metric], table: Part) -> None:
     """Refuse metrics that depend on an order of the classes that nobody has given."""
     for metric in metrics:
         if metric.gain is None:
@@ -215,16 +202,16 @@ def check_order(metrics: Sequence[Metric], table: MemoryTable) -> None:
 
 def table_of(
     proba: Any, y: Any, weight: Any, classes: Sequence[Any] | None, group: Any, *, stated: bool = True
-) -> MemoryTable:
+) -> Part:
     """Return the labelled table of a report, its rows in memory, with the ``group`` (n,) of each, if there is one."""
     if y is None:
-        raise ValueError("a report counts labels; pass y, the true class of every row")
-    in_memory = "a report needs its rows in memory; pass arrays proba (n, K) and y (n,), a sample of the rows"
+        raise InputError("a report counts labels", f"pass `y=`, {LABELS}")
+    in_memory = "a cross-fitted report needs its rows in memory; pass arrays proba (n, K) and y (n,), a sample of them"
     refuse_elsewhere(proba, in_memory)
     # figures read the rows many times: counts, folds, bootstrap
-    table = make_table(proba, y, weight, classes, stated=stated).dense("a report")
+    table = make_table(proba, y, weight, classes, stated=stated).gathered("a report").dense("a report")
     _check_classes(table.classes)
-    refuse_too_few_classes(table)
+    refuse_too_few_classes(Table.of(table))
     return table if group is None else replace(table, groups=Groups.of(group, table.n_rows, proba=proba))
 
 

@@ -97,7 +97,7 @@ class TradeOffDisplay(OfRows):
         weights_of(solution.rule)  # refuses other rules: the report draws their way by another path
         rule = solution.rule
         table, mode = rows_for(rule, proba, y, sample_weight)
-        way = trade_off([(rule, table.in_memory())], metrics, n_steps=STEPS, mode=mode)
+        way = trade_off([(rule, table.head)], metrics, n_steps=STEPS, mode=mode)
         assert way is not None
         # p/prior stands on the probabilities that the way is drawn on
         calibrated = table.calibrated(rule.calibrator)
@@ -224,7 +224,7 @@ class ThresholdDisplay(OfRows):
         if table.n_classes == rule.n_decisions == 2:
             metric = aligned(metric, table.classes)
             metric.check_table(2, 2)
-            curve = threshold_curve(rule, table.dense("a plot"), metric)
+            curve = threshold_curve(rule, table.gathered("a plot").dense("a plot"), metric)
         if curve is None:
             raise ValueError(
                 f"a curve of thresholds needs two classes, and a rule that decides the positive one from some "
@@ -314,7 +314,7 @@ class RiskCoverageDisplay(OfRows):
         table, _ = rows_for(rule, proba, y, sample_weight)
         study = None
         if table.has_labels:
-            _, study = studies(evidence_of(table.dense("a plot"), solution.metric, rule, solution))
+            _, study = studies(evidence_of(table.gathered("a plot").dense("a plot"), solution.metric, rule, solution))
         if study is None:
             raise ValueError(
                 "a risk-coverage curve needs labels y, and a rule that leaves rows undecided and decides some of these;"

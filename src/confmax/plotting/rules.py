@@ -180,7 +180,7 @@ class DecisionRegionsDisplay:
         decided = rule.decision_probabilities(points).argmax(axis=1)
         rows = labels = None
         if proba is not None:
-            table = make_table(proba, y, None, rule.class_names[:3]).dense("a plot")
+            table = make_table(proba, y, None, rule.class_names[:3]).gathered("a plot").dense("a plot")
             # the same rows every time: a picture that is made again is the same picture
             chosen = np.random.default_rng(0).permutation(table.n_rows)[:MOST_POINTS]
             rows = table.proba[chosen]

@@ -24,6 +24,7 @@ from confmax.report.labels import write_labels_cross_fitted
 from confmax.solution import LabelSolution, Plan, Solution
 from confmax.solution.label_task import LabelPlan
 from confmax.solution.tuning import on_some_rows
+from confmax.tables import Table
 from confmax.tables.decisions import decisions_of
 from confmax.tables.draws import RandomState, as_seed, is_whole
 
@@ -130,7 +131,7 @@ def write_cross_fitted(
     if not (order_known or (order_known is None and classes is not None)):
         check_order((chosen, other) if solution is None else (other,), table)
     plan = Plan.checked(chosen, random_state=seed, **settings)
-    solve = on_some_rows(plan, table)
+    solve = on_some_rows(plan, Table.of(table))
     whole = solve(None, {}) if solution is None else solution
 
     def tune(rows: NDArray[np.bool_], kind: Mapping[str, Any]) -> Solution:

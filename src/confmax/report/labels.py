@@ -10,6 +10,7 @@ from typing import Any, cast
 from confmax.errors import InputError
 from confmax.evaluate.evidence import solutions_of_folds
 from confmax.evaluate.label_figures import LabelFolds, TunedLabels, label_figures
+from confmax.evaluate.label_rivals import Folds
 from confmax.page.label_page import bootstrap_of, finish_labels
 from confmax.page.template import Settings
 from confmax.solution.label_task import LabelPlan
@@ -41,7 +42,7 @@ def write_labels_cross_fitted(
     table = labels_table(plan.decisions, proba, y, weight, classes, stated=classes is not None)
     solve = on_some_label_rows(plan, table)
     whole = cast(LabelSolution, solve(None, {}) if solution is None else solution)
-    fold = label_folds_to_judge(table, n_folds, how.seed)
+    fold = label_folds_to_judge(table.head, n_folds, how.seed)
 
     def tune(part: Any, kind: Mapping[str, Any]) -> LabelSolution:
         # a fold that cannot keep the limits is no reason for no report
@@ -50,7 +51,7 @@ def write_labels_cross_fitted(
     fails = "no rule can be tuned without fold {} of {}"
     way_out = "evaluate the rule on other rows instead, or pass more rows"
     found = solutions_of_folds(tune, fold, {}, fails=fails, way_out=way_out)
-    folds = LabelFolds(fold, cast("Sequence[TunedLabels]", found))
+    folds = LabelFolds(Folds.of(table.head, fold, how.seed), cast("Sequence[TunedLabels]", found))
     metric = replace(whole.metric, classes=None)
     figures = label_figures(table, metric, whole.rule, whole, folds, **bootstrap_of(how))
     given = [(name, str(value)) for name, value in settings.items() if name not in ("callback", "progress")]

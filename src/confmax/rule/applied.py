@@ -19,7 +19,7 @@ from confmax.tables.kinds import given_hashes, named
 from confmax.tables.labels import Coded, is_missing
 from confmax.tables.partitioned.arrow import labels_of
 from confmax.tables.partitioned.opening import opened_rows
-from confmax.tables.partitioned.parts import Part, naming, refuse_missing
+from confmax.tables.partitioned.parts import RawPart, naming, refuse_missing
 from confmax.tables.partitioned.table import in_order_of, stored_columns, to_decide
 from confmax.tables.partitioned.writing import check_destination, is_folder, write_tables
 
@@ -289,7 +289,7 @@ def _decided(rule: Any, source: Any, keys: str | None, batch: OneCap | None) -> 
         )
 
 
-def _on_part(work: Callable[..., Any], rule: Any, keys: str | None, part: Part) -> Any:
+def _on_part(work: Callable[..., Any], rule: Any, keys: str | None, part: RawPart) -> Any:
     """Return what ``work`` makes of the rows of a part, with their keys and groups; None without rows."""
     if len(part.proba) == 0:
         return None
@@ -305,7 +305,7 @@ def _on_part(work: Callable[..., Any], rule: Any, keys: str | None, part: Part) 
         return work(part.proba, **given)
 
 
-def _with_columns(work: Callable[..., Any], rule: Any, keys: str | None, part: Part) -> tuple[Any, Any, Any] | None:
+def _with_columns(work: Callable[..., Any], rule: Any, keys: str | None, part: RawPart) -> tuple[Any, Any, Any] | None:
     """Return what ``work`` makes of the rows of a part, their columns, and their probabilities."""
     found = _on_part(work, rule, keys, part)
     names = list(map(str, rule.class_names[: rule.n_classes]))

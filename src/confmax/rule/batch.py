@@ -33,9 +33,9 @@ from confmax.tables.array.oracle import last_of_largest, scores_of
 from confmax.tables.columns import column_names, in_class_order
 from confmax.tables.draws import given_keys, is_whole
 from confmax.tables.fingerprints import mixed
-from confmax.tables.groups import decide_mixed, mixed_scores
 from confmax.tables.kinds import Beside, Rule, calibrated_rows, given_hashes, host_array, known, n_rows
-from confmax.tables.table import Checked
+from confmax.tables.scans import decide_mixed, mixed_scores
+from confmax.tables.storage import Checked
 
 LONGEST = 60  # characters of what is none, in a message
 BLOCK_CELLS = 1 << 20  # scores that are looked at together

@@ -25,12 +25,11 @@ from confmax.rule import file
 from confmax.rule.counts import expected_counts
 from confmax.rule.parts import answer, in_groups, mixed, refuse_other_groups
 from confmax.rule.shares import SourceShares
-from confmax.tables import Calibrator, MemoryTable, Oracle, checked_probabilities
+from confmax.tables import Calibrator, Oracle, Part, checked_probabilities
 from confmax.tables.columns import narrowed, width
 from confmax.tables.decisions import ONE, Decisions
 from confmax.tables.fingerprints import Fingerprint
 from confmax.tables.kinds import named
-from confmax.tables.memory import TransferredDecisions
 from confmax.tables.normalize import rows_to_decide
 from confmax.tables.precision import refuse_unheld
 
@@ -457,15 +456,18 @@ class DecisionRule:
         if self.layout != table.layout:
             raise ValueError(
                 "a rule with groups is evaluated on a table with the same groups side by side, "
-                "Groups.of(group, n).beside(table), and other rules on one without"
+                "table.with_groups(Groups.of(group, n)).side_by_side(), and other rules on one without"
             )
         if not _same(self.calibrator, table.calibrator):
             # the truth of a raw table is calibrated with the rule; a calibrated table keeps the truth that it has
-            again = table.calibrated(self.calibrator)
-            oracle = same_estimate(oracle, again) if table.calibrator is None else TransferredDecisions(again, oracle)
+            if table.calibrator is None:
+                oracle = same_estimate(oracle, table.calibrated(self.calibrator))
+            else:
+                counted: Any = oracle
+                oracle = counted.decided_by(self.calibrator)
         return oracle.maximize(self.gains, matrix=matrix).mix(self.weights)
 
-    def decided(self, table: MemoryTable) -> tuple[NDArray[np.int64], Array, int]:
+    def decided(self, table: Part) -> tuple[NDArray[np.int64], Array, int]:
         """Return what every atom decides on the raw probabilities of ``table``: exact, before any draw.
 
         A rule with groups needs a table whose ``groups`` are those of its rows, else a ValueError.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array
 from confmax.errors import InputError
-from confmax.tables import MemoryTable, Table
+from confmax.tables import Part, Table
 from confmax.tables.decisions import ONE
 from confmax.tables.draws import given_keys, uniform
 from confmax.tables.kinds import (
@@ -27,7 +26,8 @@ from confmax.tables.kinds import (
 )
 
 if TYPE_CHECKING:
-    from confmax.tables.groups import Groups, GroupShares
+    from confmax.tables.group_shares import GroupShares
+    from confmax.tables.groups import Groups
 
 
 def in_groups(rule: Rule, proba: Any, group: Any, keys: Any, what: str) -> Any:
@@ -136,7 +136,7 @@ def refuse_several(rule: Rule) -> None:
         )
 
 
-def parts_of(rule: Any, table: MemoryTable) -> list[tuple[Any, MemoryTable]]:
+def parts_of(rule: Any, table: Part) -> list[tuple[Any, Part]]:
     """Return a rule with its rows; of a rule that decides by groups, the rule of each group with the rows of this.
 
     Groups without a row that has weight are left out.
@@ -152,7 +152,7 @@ def to_decide(rule: Rule, table: Table, group: Any) -> Table:
     """Return rows that a rule is to decide with the ``group`` of each, if it needs one or one is given."""
     if not rule.groups and group is None:
         return table
-    return replace(table.in_memory(), groups=groups_of_rows(rule, group, table.n_rows))
+    return table.with_groups(groups_of_rows(rule, group, table.n_rows))
 
 
 def laid_out(rule: Rule, table: Table) -> Table | None:
@@ -161,7 +161,7 @@ def laid_out(rule: Rule, table: Table) -> Table | None:
         return table
     if table.groups is None or table.groups.names != rule.groups:
         return None
-    return table.groups.beside(table.in_memory(), rule.n_decisions - rule.n_classes)
+    return table.side_by_side(rule.n_decisions - rule.n_classes)
 
 
 # --- rules that do not know the group of a row ------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def laid_out(rule: Rule, table: Table) -> Table | None:
 
 def mixed(rule: Rule, what: str, proba: Any, group_proba: Any, keys: Any) -> NDArray[Any]:
     """Return what a method of a rule answers by the probabilities of groups (n, G); ``keys`` (n,) fix its draws."""
-    from confmax.tables.groups import decide_mixed
+    from confmax.tables.scans import decide_mixed
 
     P, shares = mixed_rows(rule, proba, group_proba)
     n = len(P)
@@ -191,7 +191,7 @@ def mixed(rule: Rule, what: str, proba: Any, group_proba: Any, keys: Any) -> NDA
 
 def mixed_rows(rule: Rule, proba: Any, group_proba: Any) -> tuple[Array, GroupShares]:
     """Return the calibrated probabilities (n, K) of rows in memory in float64, and those of their groups (n, G)."""
-    from confmax.tables.groups import GroupShares
+    from confmax.tables.group_shares import GroupShares
 
     refuse_elsewhere(proba, "rules by the probabilities of groups decide rows in memory; pass them part by part")
     found = calibrated_rows(rule.calibrator, rule.checked(proba))

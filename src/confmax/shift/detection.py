@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +20,7 @@ from confmax.rule.parts import to_decide
 from confmax.shift.likelihood import worth
 from confmax.shift.priors import LEVEL, OTHERWISE, UNLIKE, PriorShift, shift_of
 from confmax.shift.source import source_of
-from confmax.tables import MemoryTable, Table
+from confmax.tables import Part, Table
 from confmax.tables.columns import warn
 
 SMALL = 1e-9  # what rounding explains
@@ -210,7 +210,7 @@ def detect(
     each = None
     if rule.groups:
         # such rows are in memory, or refused
-        each = _decided_in_groups(rule, cast(MemoryTable, table))
+        each = _decided_in_groups(rule, table.head)
         decided = each.weights @ each.decided
     else:
         # a scan counts what is decided, where the rows are
@@ -280,7 +280,7 @@ def _against_limit(limit: Limit, worth_of: Array, decided: Array, n: float) -> t
 class _Groups(NamedTuple):
     """What a rule decided in the G groups that have rows: their ``weights`` (G,), shares, and ``sizes`` (G,), rows."""
 
-    table: MemoryTable
+    table: Part
     decided: Array  # (G, M)
     weights: Array
     sizes: Array
@@ -298,17 +298,17 @@ def _with_groups(rule: DecisionRule, raw: Table, group: ArrayLike | None) -> Tab
     return to_decide(rule, raw, group)
 
 
-def _decided_in_groups(rule: DecisionRule, table: MemoryTable) -> _Groups:
+def _decided_in_groups(rule: DecisionRule, table: Part) -> _Groups:
     """Return what a rule decided in every group that has rows with weight."""
     assert table.groups is not None
     codes = table.groups.codes
-    weight = np.ones(table.n_rows) if table.weight is None else table.weight
+    weight = table.weights
     table = table.take(np.isin(codes, np.flatnonzero(np.bincount(codes, weight) > 0.0)))
     assert table.groups is not None
     decisions, shares, M = rule.decided(table)
     table = replace(table, groups=table.groups.present())
     codes = table.groups.codes
-    weight = np.ones(table.n_rows) if table.weight is None else table.weight
+    weight = table.weights
     G = len(table.groups)
     counts = sum(
         share * np.bincount(codes * M + line, weight, G * M).reshape(G, M)
@@ -328,7 +328,7 @@ def _promises_of_groups(rule: DecisionRule, each: _Groups) -> tuple[Promise, ...
     for given in map(parse, rule.constraints):
         if not given.of_groups or not set(given.across.named) <= there or (given.across.compares and len(there) < 2):
             continue
-        limits = bind([given], each.table, explicit=True, n_decisions=M, abstains=rule.abstain is not None)
+        limits = bind([given], Table.of(each.table), explicit=True, n_decisions=M, abstains=rule.abstain is not None)
         assert limits is not None
         (one,) = limits.constraints
         worth_of = _of_decisions(one.metric, K, M)

@@ -18,7 +18,7 @@ from confmax.errors import InputError
 from confmax.rule.labels import LabelRule
 from confmax.rule.shares import LabelShares
 from confmax.shift.likelihood import LEAST_SHARE, TOL, intervals, worth
-from confmax.tables import MemoryTable, Table
+from confmax.tables import Part, Table
 
 LEVEL = 0.05
 EDGE = 1e-6  # shares are sought so far from zero and one
@@ -127,8 +127,8 @@ def label_shift(table: Table, names: Sequence[Any], shares: LabelShares, part: f
     inside = np.where(known, pi, 0.5)
 
     def read(q: Array) -> Sums:
-        found = list(calibrated.over_parts(partial(_sums, q=q, pi=inside)))
-        return Sums(*(factor * np.where(known, np.sum(each, axis=0), 0.0) for each in zip(*found, strict=True)))
+        found = calibrated.over_parts(partial(_sums, q=q, pi=inside))
+        return Sums(*(factor * np.where(known, each, 0.0) for each in found))
 
     plain = _most_likely(read, inside, np.zeros_like(pi), np.zeros_like(pi))
     tempered = _most_likely(read, plain.shares, v * inside, v * (1.0 - inside))
@@ -204,17 +204,17 @@ def _most_likely(read: Callable[[Array], Sums], start: Array, true: Array, false
         q = np.where(beyond, np.where((step <= EDGE) | (step >= 1.0 - EDGE), to_edge, 0.5 * (low + high)), step)
 
 
-def _sums(part: MemoryTable, *, q: Array, pi: Array) -> tuple[Array, Array, Array]:
-    """Return the sums over the rows of a part, weights as they are given."""
-    weight = np.ones(part.n_rows) if part.weight is None else part.weight
-    if part.is_truncated:
+def _sums(part: Part, *, q: Array, pi: Array) -> Array:
+    """Return three sums (3, L) over the rows of a part, weights as they are given."""
+    weight = part.weights
+    if part.storage.is_truncated:
         return _of_stored(part.proba, weight, q, pi)
     P = part.dense("the shares of labels").proba
     total = np.zeros((3, P.shape[1]))
     for start in range(0, len(P), ROWS):
         rows = slice(start, start + ROWS)
         total += _of_rows(P[rows].astype(np.float64), weight[rows], q, pi)
-    return tuple(total)
+    return total
 
 
 def _of_rows(P: Array, weight: Array, q: Array, pi: Array) -> Array:
@@ -224,7 +224,7 @@ def _of_rows(P: Array, weight: Array, q: Array, pi: Array) -> Array:
     return np.stack([weight @ np.log(f), weight @ u, weight @ (u * u)])
 
 
-def _of_stored(csr: Any, weight: Array, q: Array, pi: Array) -> tuple[Array, Array, Array]:
+def _of_stored(csr: Any, weight: Array, q: Array, pi: Array) -> Array:
     """Return the sums of what is stored, and of all other entries, whose probability is zero."""
     label = csr.indices
     w = np.repeat(weight, np.diff(csr.indptr))
@@ -236,4 +236,4 @@ def _of_stored(csr: Any, weight: Array, q: Array, pi: Array) -> tuple[Array, Arr
     rest = weight.sum() - np.bincount(label, w, L)
     sums = [np.bincount(label, w * each, L) for each in (np.log(f), u, u * u)]
     without = (np.log((1.0 - q) / (1.0 - pi)), -1.0 / (1.0 - q), 1.0 / (1.0 - q) ** 2)
-    return tuple(one + rest * other for one, other in zip(sums, without, strict=True))
+    return np.stack([one + rest * other for one, other in zip(sums, without, strict=True)])

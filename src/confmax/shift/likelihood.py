@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from confmax.calibration.scaling import in_parts
 from confmax.confusion import Array
 from confmax.errors import InputError
-from confmax.tables import MemoryTable, Table
+from confmax.tables import Part, Table
 
 FLOOR = 1e-12  # added to every probability
 LEAST_SHARE = 1e-9  # of a class, below which its share stays as it is
@@ -73,15 +73,12 @@ class Likelihood:
         scale = np.divide(1.0, source, out=np.zeros_like(source), where=known)
         n, factor = worth(table)
         if table.is_whole:
-            blocks = _Blocks.of(table.in_memory())
+            blocks = _Blocks.of(table.head)
             return cls(lambda q, bends: _scaled(blocks.sums(q * scale, bends), scale, factor), n, source, 0 * source)
 
         def read(q: Array, bends: bool) -> Sums:
-            parts = table.over_parts(partial(_sums_of_part, multiples=q * scale, bends=bends))
-            first, *rest = parts
-            for one in rest:
-                first = first.plus(one)
-            return _scaled(first, scale, factor)
+            found = table.over_parts(partial(_sums_of_part, multiples=q * scale, bends=bends), Sums.plus)
+            return _scaled(found, scale, factor)
 
         return cls(read, n, source, 0 * source)
 
@@ -143,11 +140,11 @@ def most_likely(likelihood: Likelihood, start: Array | None = None, *, tol: floa
 
 def from_sample(table: Table, source: Array) -> Array | None:
     """Return shares (K,) from which a search on the rows of a large calibrated ``table`` begins; None for few rows."""
-    rows = table.in_memory()
+    rows = table.head
     step = rows.n_rows // SAMPLE
-    if step < 2 and rows is table:
+    if step < 2 and table.whole:
         return None
-    return most_likely(Likelihood.of(rows.at(slice(None, None, max(step, 1))), source)).shares
+    return most_likely(Likelihood.of(Table.of(rows.at(slice(None, None, max(step, 1)))), source)).shares
 
 
 def intervals(shares: Array, stderr: Array, level: float) -> Array:
@@ -166,11 +163,11 @@ def worth(table: Table) -> tuple[float, float]:
     total = table.weight_total
     # a power of two, which rounds nothing: weights may be too large, or too small, to be squared
     unit = float(np.ldexp(1.0, np.frexp(total)[1] - 1))
-    squares = sum(table.over_parts(partial(_squares, unit=unit)))
+    squares = table.over_parts(partial(_squares, unit=unit))
     return (total / unit) ** 2 / squares, total / unit / squares / unit
 
 
-def _squares(part: MemoryTable, unit: float) -> float:
+def _squares(part: Part, unit: float) -> float:
     if part.weight is None:
         return part.n_rows / unit**2
     weight = part.weight / unit
@@ -263,8 +260,8 @@ class _Blocks:
     is_sparse: bool
 
     @classmethod
-    def of(cls, table: MemoryTable) -> _Blocks:
-        if table.is_truncated:
+    def of(cls, table: Part) -> _Blocks:
+        if table.storage.is_truncated:
             return cls(table.proba, table.weight, True)
         P = table.dense("an estimate of class shares").proba
         if P.size <= CACHED:
@@ -294,7 +291,7 @@ class _Blocks:
         return first
 
 
-def _sums_of_part(part: MemoryTable, *, multiples: Array, bends: bool) -> Sums:
+def _sums_of_part(part: Part, *, multiples: Array, bends: bool) -> Sums:
     return _Blocks.of(part).sums(multiples, bends)
 
 

@@ -32,7 +32,7 @@ from confmax.shift.likelihood import (
     worth,
 )
 from confmax.shift.source import Source, label_rule_of, source_of
-from confmax.tables import MemoryTable, Table
+from confmax.tables import Part, Table
 from confmax.tables.columns import warn
 from confmax.tables.labels import is_missing, refuse_masked
 from confmax.tables.several import labels_table
@@ -411,7 +411,7 @@ def spread(counted: Information, held: Source, q: Array, n: float, v: float) -> 
     if held.rows is None or len(q) > BY_NEWTON:
         errors[live] = np.sqrt(np.maximum(np.diagonal(V) * v, 0.0))
         return errors
-    S, labels = _scores(held.rows, held.shares.meant, q)
+    S, labels = _scores(held.rows.head, held.shares.meant, q)
     S = S[:, live]
     B = n * V
     K = len(live)
@@ -428,7 +428,7 @@ def spread(counted: Information, held: Source, q: Array, n: float, v: float) -> 
     return errors
 
 
-def _scores(rows: MemoryTable, pi: Array, q: Array) -> tuple[Array, NDArray[np.int64]]:
+def _scores(rows: Part, pi: Array, q: Array) -> tuple[Array, NDArray[np.int64]]:
     """Return the derivatives (m, K) of the logarithms of likelihood of tuning rows, and their labels (m,)."""
     step = max(1, rows.n_rows // READ)
     some = rows.at(slice(None, None, step)).dense("the errors of class shares")
@@ -451,15 +451,15 @@ def misfit(table: Table, held: Source, q: Array) -> float | None:
     # scipy takes longer to import than confmax
     from scipy.special import fdtrc
 
-    rows = held.rows
-    if rows is None or len(q) > BY_NEWTON:
+    if held.rows is None or len(q) > BY_NEWTON:
         return None
+    rows = held.rows.head
     assert rows.labels is not None
     known = (np.bincount(rows.labels, minlength=len(q)) >= FEW) & (rows.label_weight() > 0.0)
     live = np.flatnonzero(known)
     if q[~known].sum() > LEFT_OUT or len(live) < 2:
         return None
-    means, spread, n = _moments(table.in_memory(), live)
+    means, spread, n = _moments(table.head, live)
     if n < FEW + len(means):
         return None
     samples = [(spread, n)]
@@ -489,13 +489,13 @@ def _degrees(root: Array, samples: Sequence[tuple[Array, float]]) -> float:
     return sum(size for size, _ in parts) ** 2 / sum(size**2 / max(n - 1.0, SMALL) for size, n in parts)
 
 
-def _moments(table: MemoryTable, live: NDArray[np.intp]) -> tuple[Array, Array, float]:
+def _moments(table: Part, live: NDArray[np.intp]) -> tuple[Array, Array, float]:
     """Return the means (m,) of the functions of the rows of a table, their covariance (m, m), and the rows' number."""
     some = table.at(slice(None, None, max(1, table.n_rows // READ))).dense("a test of class shares")
     P = some.proba[:, live].astype(np.float64)
     # the probabilities sum to one
     g = np.hstack([P[:, :-1], P**2])
-    w = np.ones(len(g)) if some.weight is None else some.weight.astype(np.float64)
+    w = some.weights.astype(np.float64)
     w /= w.sum()
     mean = w @ g
     apart = (g - mean) * w[:, None]

@@ -13,7 +13,7 @@ from confmax.errors import InputError
 from confmax.rule import DecisionRule
 from confmax.rule.shares import SourceShares
 from confmax.shift.likelihood import worth
-from confmax.tables import MemoryTable, Table, make_table
+from confmax.tables import Table, make_table
 
 if TYPE_CHECKING:
     from confmax.rule.labels import LabelRule
@@ -31,7 +31,7 @@ class Source(NamedTuple):
     classes: tuple[Any, ...]
     calibrator: Any
     shares: SourceShares
-    rows: MemoryTable | None
+    rows: Table | None
     of_estimator: bool = False
 
     def raw(self, proba: Any, sample_weight: Any = None) -> Table:
@@ -91,7 +91,7 @@ def source_of(source: Any, tuned_on: Sequence[Any] | None = None, *, of_groups: 
     return Source(names, calibrator, shares, rows, getattr(source, "rule_", None) is rule)
 
 
-def tuning_table(tuned_on: Sequence[Any], names: Sequence[Any]) -> MemoryTable:
+def tuning_table(tuned_on: Sequence[Any], names: Sequence[Any]) -> Table:
     """Return the checked table of the tuning rows (proba, y) or (proba, y, sample_weight)."""
     if not (isinstance(tuned_on, (tuple, list)) and len(tuned_on) in (2, 3)):
         raise InputError("`tuned_on` is (proba, y) or (proba, y, sample_weight), the rows that the rule was tuned on")
@@ -99,7 +99,7 @@ def tuning_table(tuned_on: Sequence[Any], names: Sequence[Any]) -> MemoryTable:
     table = make_table(proba, y, weight, tuple(names), stated=True)
     if not table.has_labels:
         raise InputError("`tuned_on` needs the true classes of its rows", "pass (proba, y)")
-    return table.in_memory()
+    return table.sample
 
 
 def shares_of(calibrator: Any, raw: Table, decided: Array, known: Array | None = None) -> SourceShares:
@@ -107,7 +107,7 @@ def shares_of(calibrator: Any, raw: Table, decided: Array, known: Array | None =
 
     ``known`` are the mean calibrated probabilities (K,), where they are. Of rows in parts the sample is read.
     """
-    rows = raw if raw.is_whole else raw.in_memory()
+    rows = raw.sample
     if known is None:
         known = rows.calibrated(before_shift(calibrator)).mean_probability()
     return SourceShares(_as_shares(known), worth(rows)[0] * raw.n_rows / rows.n_rows, _as_shares(decided))

@@ -26,7 +26,7 @@ from confmax.shift.priors import PriorShift, rows_and_counts, shift_of
 from confmax.shift.source import Source, source_of
 from confmax.solution.infeasible import or_raise
 from confmax.solution.plan import Plan, is_auto
-from confmax.tables import MemoryTable, Table, make_table
+from confmax.tables import Table, make_table
 from confmax.tables.columns import warn
 
 S = TypeVar("S", bound=Tuned)
@@ -115,7 +115,6 @@ def for_shares(solution: S, held: Source, target: Array, table: Table | None, *,
         )
     moved = shifted(calibrator, source, target)
     before = None
-    rows: Table
     if held.rows is None:
         assert table is not None
         rows = table
@@ -124,9 +123,8 @@ def for_shares(solution: S, held: Source, target: Array, table: Table | None, *,
     else:
         rows = _weighted(held, target)
         confusion = "blend" if plan.confusion == "auto" else plan.confusion
-        found = _tuned(
-            solution, plan.but(confusion=confusion, calibration=None), replace(rows, calibrator=None, raw=None)
-        )
+        given = Table.of(replace(rows.head, calibrator=None, raw=None))
+        found = _tuned(solution, plan.but(confusion=confusion, calibration=None), given)
         before = _counted(solution.rule, found, rows)
         found = replace(found, rule=replace(found.rule, calibrator=moved))
     # to adapt it once more follows the settings that were given, not those of these rows
@@ -160,11 +158,11 @@ def _tuned(solution: S, plan: Plan, table: Table) -> S:
     return found
 
 
-def _weighted(held: Source, target: Array) -> MemoryTable:
+def _weighted(held: Source, target: Array) -> Table:
     """Return the tuning rows under shares ``target`` (K,), whose classes together weigh as much as these say."""
-    rows = held.rows
-    assert rows is not None and rows.labels is not None
-    raw = rows if rows.raw is None else rows.raw
+    assert held.rows is not None
+    raw = held.rows.head.calibrated(None)
+    assert raw.labels is not None
     before = raw.label_weight()
     lacking = np.flatnonzero((target >= ABSENT) & (before == 0.0))
     if len(lacking):
@@ -175,8 +173,9 @@ def _weighted(held: Source, target: Array) -> MemoryTable:
     # no rule is tuned on rows of one class
     least = ABSENT if (target >= ABSENT).sum() < 2 else 0.0
     factor = np.divide(np.where(target >= ABSENT, target, least), before, out=np.zeros_like(target), where=before > 0.0)
-    weight = factor[rows.labels] * (1.0 if raw.weight is None else raw.weight)
-    return replace(raw, weight=weight, totals=None).calibrated(shifted(held.calibrator, held.shares.meant, target))
+    weight = factor[raw.labels] * raw.weights
+    table = Table.of(replace(raw, weight=weight, totals=None))
+    return table.calibrated(shifted(held.calibrator, held.shares.meant, target))
 
 
 def _counted(rule: DecisionRule, found: Tuned, rows: Table) -> Confusion | None:

@@ -169,8 +169,7 @@ def _of_exactly(task: LabelTask, most: int) -> list[Gains]:
     A search that is not sure to end at the best rule would otherwise end below rules that decide more.
     """
     exactly = Decisions(most)
-    table: Any = task.table
-    table = replace(table, decisions=exactly)
+    table = task.table.deciding(exactly)
     plan = replace(task.plan, decisions=exactly, callback=None)
     rule, _ = best_gains(replace(task, plan=plan, table=table, estimate=task.estimate.deciding(exactly)), Met())
     a, b = rule.gains.pair()
@@ -205,7 +204,7 @@ def _on_sample(task: LabelTask) -> Sequence[Gains]:
     table = task.table
     if table.is_whole:
         return ()
-    rows = table.in_memory().calibrated(None)
+    rows = table.sample.calibrated(None)
     estimate = task.estimate
     small = replace(task, table=rows, estimate=Estimate(rows, estimate.share, estimate.maps, estimate.barred))
     _, found, _ = _searched(small, small.calibrated, small.estimate)
@@ -298,7 +297,7 @@ def _one_over(rows: Array) -> Array:
 
 def _on_given(rule: LabelRule, task: LabelTask) -> Array:
     """Return thresholds (L,) on given probabilities that decide the rows of a task as a ``rule`` without draws does."""
-    proba = task.table.in_memory().proba
+    proba = task.table.head.proba
     chosen = rule.predict(proba).astype(np.bool_)
     thresholds = rule.thresholds
     assert thresholds is not None

@@ -98,13 +98,13 @@ def threshold_with_confidence(task: Task, k: int) -> Solution:
     given = Plan(
         plan.metric,
         confusion="labels",
-        calibration=for_raw_order(choose(table, plan.calibration, seed=seed), table.in_memory(), k, seed),
+        calibration=for_raw_order(choose(table, plan.calibration, seed=seed), table.sample, k, seed),
         solver=GivenRule(gains),
         randomized=False,
         random_state=seed,
         callback=plan.callback,
     )
-    found = search(Task(given, task.metric, table, replace(limits, kept_by_none=False)))
+    found = search(Task(given, task.metric, task.raw, replace(limits, kept_by_none=False)))
     kept = []
     for one, outcome in zip(within.constraints, found.constraints, strict=True):
         holds = bool(tests.passed(one)[index])
@@ -248,7 +248,7 @@ def _warn_of_copies(whole: Table) -> None:
 
     Of a table in parts these are the rows of its sample, which has all copies of a row or none.
     """
-    table = whole.in_memory()
+    table = whole.head
     keys = table.row_hashes()
     labels = table.labels
     assert labels is not None

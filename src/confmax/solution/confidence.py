@@ -57,7 +57,7 @@ from confmax.solution.result import Solution
 from confmax.solution.returned import evaluated, solution_of
 from confmax.solution.search import Prepared, prepare
 from confmax.solution.side_by_side import counted_as_predicted, refuse_shared_rows, without_errors
-from confmax.tables import MemoryTable, Table
+from confmax.tables import Part, Table
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.columns import warn
 from confmax.tables.draws import FOLDS, row_keys, uniform
@@ -85,7 +85,7 @@ def tune_with_confidence(task: Task) -> Solution:
     assert task.limits is not None
     _check_rows(task, task.limits)
     if task.raw.n_weighted < task.raw.n_rows:
-        (counts,) = task.raw.gathered(_have_weight, "`confidence`")
+        (counts,) = task.raw.each_row(_have_weight, "`confidence`")
         task = task.but(raw=task.raw.rows_where(counts))
     assert task.limits is not None
     k = class_to_test(task.metric, task.limits, task.raw.n_classes)
@@ -239,11 +239,9 @@ def _split(task: Task) -> tuple[Task, Table]:
     confidence = task.plan.confidence
     assert limits is not None and confidence is not None
     share = _share_tested(limits, table, confidence)
-    hashes, labels, codes = table.gathered(_names_of_rows, "the split of `confidence`")
+    hashes, labels, codes = table.each_row(_names_of_rows, "the split of `confidence`")
     # what tells rows apart is all that the split reads
-    rows = MemoryTable(
-        ARRAYS, np.empty((len(labels), 0)), hashes=hashes, labels=labels, weight=None, classes=table.classes
-    )
+    rows = Part(ARRAYS, np.empty((len(labels), 0)), hashes=hashes, labels=labels, weight=None, classes=table.classes)
     groups = None if limits.layout is None else Groups(table.groups.names, codes)
     keys = row_keys(rows, None if groups is None else codes)
     test = _is_tested(rows, keys, task.plan.random_state, share, groups)
@@ -252,20 +250,20 @@ def _split(task: Task) -> tuple[Task, Table]:
     return tuning, table.rows_where(test)
 
 
-def _names_of_rows(part: MemoryTable) -> tuple[NDArray[Any], ...]:
+def _names_of_rows(part: Part) -> tuple[NDArray[Any], ...]:
     """Return the hash of every row (n,) of a part, its label and its group."""
     assert part.labels is not None
     codes = np.zeros(part.n_rows, np.int32) if part.groups is None else part.groups.codes
     return part.row_hashes(), part.labels.astype(np.int32), codes.astype(np.int32)
 
 
-def _have_weight(part: MemoryTable) -> tuple[NDArray[np.bool_]]:
+def _have_weight(part: Part) -> tuple[NDArray[np.bool_]]:
     """Return which rows (n,) of a part have weight."""
-    return (np.ones(part.n_rows, np.bool_) if part.weight is None else part.weight > 0.0,)
+    return (part.weights > 0.0,)
 
 
 def _is_tested(
-    table: MemoryTable, keys: NDArray[np.uint64], seed: int, share: float = TESTED, groups: Groups | None = None
+    table: Part, keys: NDArray[np.uint64], seed: int, share: float = TESTED, groups: Groups | None = None
 ) -> NDArray[np.bool_]:
     """Return which rows (n,) test; a row of every class tunes, of every one of limited ``groups``."""
     assert table.labels is not None

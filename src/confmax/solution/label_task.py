@@ -250,8 +250,7 @@ def task_of(plan: LabelPlan, table: Table) -> LabelTask:
 
 def _of_one_row(table: Table) -> float:
     """Return the share of all weight that the row of least weight has."""
-    weight = table.in_memory().weight if table.is_whole else None
-    return 1.0 / table.n_rows if weight is None else float(weight[weight > 0.0].min() / weight.sum())
+    return table.known.weight_ends[0] / table.weight_total
 
 
 def _warn_of_absent(table: Table, present: NDArray[np.bool_], barred: NDArray[np.bool_]) -> None:

@@ -31,9 +31,8 @@ from confmax.optimize.cuts import Cuts, kept
 from confmax.optimize.estimate import Estimate, right_beside, two_columns
 from confmax.optimize.loop import MISSED
 from confmax.oracle import CountingOracle
-from confmax.tables import MemoryTable, Table
+from confmax.tables import Part, Table
 from confmax.tables.kinds import sharing_rest
-from confmax.tables.memory import TransferredDecisions
 
 TINY = 1e-300  # what a sum of probabilities is at least, where it divides
 
@@ -41,9 +40,7 @@ TINY = 1e-300  # what a sum of probabilities is at least, where it divides
 # --- the order of the rows --------------------------------------------------------------------------------------------
 
 
-def calibration_of_class(
-    fitted: Calibration, left_out: MemoryTable, k: int, labelled: MemoryTable
-) -> tuple[Calibration, MemoryTable]:
+def calibration_of_class(fitted: Calibration, left_out: Table, k: int, labelled: Table) -> tuple[Calibration, Table]:
     """Return a calibration, or none, by the loss of "class k or not" on left-out rows, and these rows under it.
 
     A threshold reads the order of the rows alone, so both orders are compared after a calibration of their own, by
@@ -51,15 +48,16 @@ def calibration_of_class(
     chosen for all classes on the rows ``labelled``; ``left_out`` are rows under fits without them, over the raw ones
     (`held_out`).
     """
-    if fitted.calibrator is None or left_out.raw is None:
+    rows = left_out.head
+    if fitted.calibrator is None or rows.raw is None:
         return fitted, left_out
-    raw, calibrated = (_loss_of_order(replace(left_out, proba=rows.proba), k) for rows in (left_out.raw, left_out))
+    raw, calibrated = (_loss_of_order(replace(rows, proba=each.proba), k) for each in (rows.raw, rows))
     if calibrated is None or raw is None or calibrated < raw:
         return fitted, left_out
-    return _beside(fitted, left_out, k, labelled), left_out.raw
+    return _beside(fitted, left_out, k, labelled), Table.of(rows.raw)
 
 
-def for_raw_order(fitted: Calibration | None, labelled: MemoryTable, k: int, seed: int) -> Calibration | None:
+def for_raw_order(fitted: Calibration | None, labelled: Table, k: int, seed: int) -> Calibration | None:
     """Return a calibration that leaves class ``k`` its raw probability, or none where the others are as often right.
 
     ``fitted`` was chosen for all classes on the rows ``labelled``. The decisions are compared on left-out rows of the
@@ -73,28 +71,29 @@ def for_raw_order(fitted: Calibration | None, labelled: MemoryTable, k: int, see
     if isinstance(fitted.calibrator, Scaling):
         # in the calibration of an earlier solution another class may keep its probability
         fitted = replace(fitted, calibrator=fitted.calibrator.keeping(None))
-    return _beside(fitted, held_out(labelled, fitted, seed=seed).in_memory(), k, labelled)
+    return _beside(fitted, held_out(labelled, fitted, seed=seed), k, labelled)
 
 
-def _beside(fitted: Calibration, left_out: MemoryTable, k: int, labelled: MemoryTable) -> Calibration:
+def _beside(fitted: Calibration, left_out: Table, k: int, labelled: Table) -> Calibration:
     """Return `for_raw_order` from rows that were left out of the calibration."""
-    raw = left_out.raw
+    rows = left_out.head
+    raw = rows.raw
     calibrator = fitted.calibrator
     assert raw is not None
     if not isinstance(calibrator, (VectorScaling, MatrixScaling)):
         return uncalibrated(fitted)
     before, after = (
-        float(np.average(right_beside(replace(raw, proba=rows.proba), k, 0.0), weights=raw.weight))
-        for rows in (raw, left_out)
+        float(np.average(right_beside(replace(raw, proba=each.proba), k, 0.0), weights=raw.weight))
+        for each in (raw, rows)
     )
     if after <= before:
         return uncalibrated(fitted)
     kept = calibrator.keeping(k)
-    out = left_out.proba.copy()
+    out = rows.proba.copy()
     out[:, k] = 0.0
     out /= np.maximum(out.sum(axis=1, keepdims=True), TINY)
     sharing_rest(out, raw.proba[:, k], k)
-    losses = {**fitted.cv_log_loss, fitted.kind: log_loss(replace(raw, proba=out))}
+    losses = {**fitted.cv_log_loss, fitted.kind: log_loss(Table.of(replace(raw, proba=out)))}
     return replace(
         fitted,
         calibrator=kept,
@@ -110,9 +109,9 @@ def uncalibrated(fitted: Calibration) -> Calibration:
     return replace(fitted, kind="none", calibrator=None, log_loss_after=fitted.log_loss_before, for_counts=full)
 
 
-def _loss_of_order(table: MemoryTable, k: int) -> float | None:
+def _loss_of_order(table: Part, k: int) -> float | None:
     """Return the log loss in nats of "class k or not" on left-out rows; None if there are too few."""
-    found = choose(two_columns(table, k), "vector")
+    found = choose(Table.of(two_columns(table, k)), "vector")
     return None if found is None else found.cv_log_loss_after
 
 
@@ -202,7 +201,7 @@ def _best_threshold(
     assert limits is not None
     oracle = CountingOracle(table.oracle(0.0), counter=problem.oracle, barred=problem.oracle.barred)
     on_labels = replace(problem, oracle=oracle, limits=replace(limits, kept_by_none=False), certify=False, sample=None)
-    cuts = Cuts.of(Estimate.alike(table.in_memory(), 0.0).one_class(k))
+    cuts = Cuts.of(Estimate.alike(table.sample, 0.0).one_class(k))
     # an answer that never decides the class is none
     of_class = replace(limits, constraints=tuple(about), kept_by_none=False)
     allowed = kept(cuts, of_class.of_class(1, 2)) & (cuts.rows >= of_class.least_rows)
@@ -210,9 +209,7 @@ def _best_threshold(
         return None
     gains = _candidates(on_labels, cuts, allowed, k, rule)
     answers = on_labels.ask(gains)
-    estimate = problem.oracle.anew(TransferredDecisions(table, problem.oracle.oracle)).maximize(
-        gains, matrix=problem.needs_matrix
-    )
+    estimate = problem.oracle.decided_by(table.calibrator).maximize(gains, matrix=problem.needs_matrix)
     possible = np.array([on_labels.shortfall(answers[i]) == 0.0 for i in range(len(gains))])
     if others:
         held = replace(limits, constraints=tuple(others))

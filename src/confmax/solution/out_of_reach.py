@@ -82,7 +82,7 @@ def infeasibility(problem: Problem, status: Status, kept: Sequence[ConstraintOut
         proof = "none was proved impossible" if problem.oracle.exact else "counts of labels prove nothing"
         passes = problem.oracle.n_passes
         table = problem.oracle.table
-        spent = status in (Status.STOPPED, Status.MAX_PASSES) or table.in_one_place() is not table
+        spent = status in (Status.STOPPED, Status.MAX_PASSES) or table.sample is not table
         reached = "" if spent or problem.oracle.exact else _reached(problem, limits)
         return (
             f"no rule that keeps {texts} was met in {passes} passes, and {proof} (the nearest rule misses {missed})"
@@ -171,18 +171,17 @@ def _by_thresholds(problem: Problem) -> str | None:
     if k is None:
         return None
     within = replace(limits, kept_by_none=False).of_class(1, 2)
-    rows = table.in_memory()
     said = []
-    model = _reached_by_thresholds([Cuts.of(Estimate.alike(rows, 1.0).one_class(k))], within, on_labels=False)
+    model = _reached_by_thresholds([Cuts.of(Estimate.alike(table, 1.0).one_class(k))], within, on_labels=False)
     if model is not None:
         said.append(f"the model expects {model}")
     if table.has_labels:
         # labels are asked for thresholds on the raw probability, too
-        orders = [rows] if rows.calibrator is None else [rows, rows.calibrated(None)]
+        orders = [table] if table.calibrator is None else [table, table.calibrated(None)]
         cuts = [Cuts.of(Estimate.alike(one, 0.0).one_class(k)) for one in orders]
         labels = _reached_by_thresholds(cuts, within, on_labels=True)
         said += [] if labels is None else [f"the labels show {labels}"]
-    name = rows.classes[k]
+    name = table.classes[k]
     return f"no threshold on p({name}) keeps {', '.join(limits.texts)}: {', and '.join(said)}" if said else None
 
 

@@ -272,7 +272,7 @@ def evaluated(problem: Problem, table: Table, mixture: Mixture, seed: int) -> Ev
     # a metric that brings its own decisions, such as a table of costs, names them
     names = metric.names and metric.names[1]
     layout = table.layout
-    classes = table.in_memory().classes
+    classes = table.head.classes
     n_decisions = gains.n_decisions if layout is None else layout.n_decisions
     names = names or (*classes, *extra_names(classes, n_decisions))
     kept = problem.limits.stored if problem.limits is not None else ()

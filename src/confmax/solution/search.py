@@ -47,8 +47,7 @@ from confmax.solution.result import Solution, has_bound
 from confmax.solution.returned import best_rule, evaluated, refitted, solution_of
 from confmax.solution.second_objective import worth_of_single
 from confmax.solution.side_by_side import as_solved
-from confmax.tables import MemoryTable, Table
-from confmax.tables.memory import TransferredDecisions
+from confmax.tables import Part, Table
 
 if TYPE_CHECKING:
     from confmax.constraints import Limits
@@ -68,7 +67,7 @@ class Prepared:
     task: Task
     method: Solver
     oracle: CountingOracle
-    labelled: MemoryTable
+    labelled: Table
     fitted: Calibration | None
     starts: tuple[Mixture, ...]
     plain: dict[str, Mixture]
@@ -202,7 +201,7 @@ def prepare(task: Task) -> Prepared:
     if is_default:
         plan = plan.but(confusion=WITH_LABELS if task.raw.has_labels else "model")
     task = _of_one_class(task.but(plan=plan))
-    labelled = (task.raw if task.out_of_fold is None else task.out_of_fold).in_memory()
+    labelled = (task.raw if task.out_of_fold is None else task.out_of_fold).sample
     fitted, share = _estimate(task, labelled)
     task, share = _believed(task, share)
     barred = np.isin(np.arange(task.raw.n_classes), task.absent)
@@ -237,7 +236,7 @@ def _of_one_class(task: Task) -> Task:
     return task.but(one_class=k, limits=None if limits is None else replace(limits, kept_by_none=False))
 
 
-def _estimate(task: Task, labelled: MemoryTable) -> tuple[Calibration | None, Any]:
+def _estimate(task: Task, labelled: Table) -> tuple[Calibration | None, Any]:
     """Return the calibration, and the share of the model in a blend, of groups a share for each (G,).
 
     Both are those of one class where the metric and the limits read one class alone. Else the share is the same for all
@@ -251,13 +250,13 @@ def _estimate(task: Task, labelled: MemoryTable) -> tuple[Calibration | None, An
     fitted = choose_calibration(labelled, calibration, seed=seed)
     changes = fitted is not None and fitted.calibrator is not None
     ordered = k is not None and changes and is_auto(calibration)
-    if labelled.labels is None or not (ordered or (is_blend and raw.has_labels)):
+    if not labelled.has_labels or not (ordered or (is_blend and raw.has_labels)):
         return fitted, None
     # what is said of a limit, or of one class, may rest on few of the rows
     few = task.limits is None and k is None
     key = None
-    if few and fitted is not None and labelled is raw and labelled.weight is None and labelled.n_rows < LARGE:
-        key = _key_of(labelled), seed
+    if few and fitted is not None and labelled is raw and raw.head.weight is None and raw.n_rows < LARGE:
+        key = _key_of(raw.head), seed
         if key in fitted.shares:
             return fitted, fitted.shares[key]
     # on probabilities that were calibrated on the same rows, the model would look better than it is
@@ -280,17 +279,17 @@ def _estimate(task: Task, labelled: MemoryTable) -> tuple[Calibration | None, An
     if k is not None:
         from confmax.optimize.estimate import two_columns
 
-        honest = two_columns(honest, k)
+        honest = Table.of(two_columns(honest.head, k))
     share = model_share(honest, part, levels=limits is not None)
     if key is not None and fitted is not None:
         fitted.shares[key] = share
     return fitted, share
 
 
-def _key_of(table: MemoryTable) -> bytes:
+def _key_of(rows: Part) -> bytes:
     """Return what tells labelled rows from all others: their content and order, columns, classes and precision."""
-    about = f"{table.dtype} {[str(name) for name in table.classes]}".encode()
-    return blake2b(about + table.row_hashes().tobytes() + np.asarray(table.labels).tobytes()).digest()
+    about = f"{rows.dtype} {[str(name) for name in rows.classes]}".encode()
+    return blake2b(about + rows.row_hashes().tobytes() + np.asarray(rows.labels).tobytes()).digest()
 
 
 def _believed(task: Task, share: Any) -> tuple[Task, Any]:
@@ -309,14 +308,14 @@ def _believed(task: Task, share: Any) -> tuple[Task, Any]:
     from confmax.optimize.estimate import Estimate
     from confmax.optimize.threshold import Thresholds
 
-    raw = task.raw.in_memory()
+    raw = task.raw.head
     tested = []
-    for g, part in enumerate(raw.groups.beside(raw).parts):
+    for g, part in enumerate(raw.groups_apart):
         size = part.weight_total / raw.weight_total
         rows = 0.0 if counts[g] or not size else part.n_weighted / size
         own = replace(limits, tested=(rows,) * len(counts)).of_group(g, size)
         if rows and len(own):
-            cuts = Thresholds.of(Estimate.alike(part, 0.0), matrix=own.statistics == "matrix")
+            cuts = Thresholds.of(Estimate.alike(Table.of(part), 0.0), matrix=own.statistics == "matrix")
             # where no threshold passes there is nothing to choose from
             rows = rows if own.passed(cuts.confusions).any() else 0.0
         tested.append(rows)
@@ -364,7 +363,7 @@ def _starts(
     plain = starts[: 1 + len(priors)]
     if table is not raw:
         # what people decide without confmax; like the calibration, no scan by the oracle, and so not counted
-        on_raw = oracle.anew(TransferredDecisions(raw, oracle))
+        on_raw = oracle.decided_by(None)
         plain = optimize.baselines(on_raw, _priors(raw), n_decisions, matrix=matrix)
     automatic = is_auto(task.plan.solver) and task.one_class is None and not limited
     of_two = table.n_classes == n_decisions == 2 and method.name != "ThresholdSearch"
@@ -389,7 +388,7 @@ def _as_labels_say(
     problem: Problem,
     outcome: Outcome,
     fitted: Calibration | None,
-    labelled: MemoryTable,
+    labelled: Table,
 ) -> Solution:
     """Return the rule of one class that keeps the limits on the labels, where there is none on the blend."""
     from confmax.solution.one_class import expected_by_model, for_raw_order, kept_on_labels, uncalibrated
@@ -445,7 +444,7 @@ def with_model_bound(
     if solution.mode != "blend" or solution.infeasibility is not None or (gap is not None and gap - loss <= TOLERANCE):
         return solution
     table = searched.table
-    in_parts = table.in_one_place() is not table
+    in_parts = table.sample is not table
     left = None if max_passes is None else max_passes - solution.n_passes
     if solution.status is Status.STOPPED or in_parts or (left is not None and left < LEAST_PASSES):
         return solution

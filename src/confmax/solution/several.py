@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,10 @@ from confmax.metrics import labels as label_metrics
 from confmax.metrics.labels import is_total
 from confmax.metrics.user import refuse_infinite
 from confmax.optimize import Status
-from confmax.optimize.cuts import EQUAL, Cuts
+from confmax.optimize.block_cuts import BlockCuts
+from confmax.optimize.cuts import EQUAL
 from confmax.optimize.estimate import Estimate
-from confmax.optimize.label_limits import Block, Within, best_within
+from confmax.optimize.label_limits import Within, best_within
 from confmax.optimize.label_thresholds import (
     LabelThresholds,
     best_of_labels,
@@ -41,7 +42,7 @@ from confmax.solution.label_task import NAMED, LabelPlan, LabelTask, task_of
 from confmax.solution.labels import ESTIMATES, LabelSolution
 from confmax.solution.plan import absent_of, is_auto
 from confmax.solution.surprises import warn_of_names, warn_of_refuted, warn_of_unwritten
-from confmax.tables import MemoryTable, Table
+from confmax.tables import Table
 from confmax.tables.columns import columns_of, warn
 from confmax.tables.decisions import Decisions
 from confmax.tables.kinds import apart
@@ -68,8 +69,9 @@ def maximize_labels(
 
 def tune(plan: LabelPlan, table: Table) -> LabelSolution:
     """Return the solution of a plan on a ``table`` of several labels per row; it says if no rule keeps the limits."""
-    by_thresholds = plan.constraints and not plan.by_gains
-    dense = dense_table(table, "a limit on several labels") if by_thresholds else table
+    # what a sparse table leaves out has no place among cuts
+    by_cuts = plan.constraints and not plan.by_gains and table.is_truncated
+    dense = dense_table(table, "a limit on several labels") if by_cuts else table
     # what is called in this process need not be there in another that reads the solution
     settings = replace(plan, progress=False, callback=None)
     with bar_for(plan.progress, f"tuning for {printable(repr(plan.metric))}", "passes") as bar:
@@ -97,7 +99,7 @@ def tune_all_label_rows(plan: LabelPlan, table: Table) -> LabelSolution:
     return solution
 
 
-def refuse_unstored(table: Any, rule: LabelRule) -> None:
+def refuse_unstored(table: Table, rule: LabelRule) -> None:
     """Refuse, by a ValueError, a ``rule`` that decides labels where a sparse ``table`` stores nothing.
 
     Limits are searched on a dense table, and what they say of such a rule would be false of the sparse rows.
@@ -105,7 +107,7 @@ def refuse_unstored(table: Any, rule: LabelRule) -> None:
     if not table.is_truncated:
         return
     always = rule.predict(np.zeros((1, rule.n_classes)))[0] == 1
-    stored = np.bincount(table.proba.indices, minlength=rule.n_classes)
+    stored = np.bincount(table.head.proba.indices, minlength=rule.n_classes)
     wrong = np.flatnonzero(always & (stored < table.n_rows))
     if len(wrong):
         raise InputError(
@@ -137,7 +139,7 @@ def solve(task: LabelTask, free: Free | None = None, met: Met | None = None) -> 
     return replace(finished(task, [best, *plain.values()][k], counted[k], found, baselines), missed_by=missed)
 
 
-def on_some_label_rows(plan: LabelPlan, table: MemoryTable) -> Callable[[Any, Mapping[str, Any]], LabelSolution]:
+def on_some_label_rows(plan: LabelPlan, table: Table) -> Callable[[Any, Mapping[str, Any]], LabelSolution]:
     """Return a function of rows (n,) of a table with labels and of settings: what the plan finds on them with these.
 
     None are all rows.
@@ -145,7 +147,7 @@ def on_some_label_rows(plan: LabelPlan, table: MemoryTable) -> Callable[[Any, Ma
     plan = replace(plan, absent=absent_of(table))
 
     def solve(rows: Any, settings: Mapping[str, Any]) -> LabelSolution:
-        part = table if rows is None else table.take(rows)
+        part = table if rows is None else Table.of(table.head.take(rows))
         wanted = replace(plan, **settings)
         return or_raise(tune(wanted, part), wanted.on_infeasible)
 
@@ -166,35 +168,35 @@ def _is_shown(task: LabelTask, value: float, found: Found) -> bool:
 class Free:
     """Thresholds without limits: the best ones on the estimate, those on the model, and protected ones (L,).
 
-    ``cuts`` are the sorted rows of labels that limits have asked for.
+    ``cuts`` are those of labels that limits have asked for.
     """
 
     most: LabelThresholds
     model: LabelThresholds
     drawn: Array
-    cuts: dict[Block, Cuts] = field(default_factory=dict)
+    cuts: BlockCuts
 
 
 def free_thresholds(task: LabelTask) -> Free:
     """Return the thresholds of a ``task`` without its limits."""
     most = thresholds_of(task, task.estimate)
     model = most if task.mode == "model" else thresholds_of(task, task.estimate.with_share(1.0))
-    return Free(most, model, task.estimate.allowed(protected(task, most, model)))
+    drawn = task.estimate.allowed(protected(task, most, model))
+    return Free(most, model, drawn, BlockCuts(task.estimate))
 
 
 def best_thresholds(task: LabelTask, free: Free) -> tuple[LabelRule, Found]:
     """Return the rule of thresholds, one for each label, and the largest values of such rules."""
-    estimate = task.estimate
     most, model, drawn = free.most, free.model, free.drawn
-    passes = estimate.n_passes
     if task.limits is None:
         rule = LabelRule.from_thresholds(drawn, **task.settings)
-        return rule, Found(most.most, model.most, alone=most.values, n_passes=passes)
-    within = best_within(task.metric, estimate, task.limits, most, free.cuts, together=bool(is_protected(task)))
+        return rule, Found(most.most, model.most, alone=most.values, n_passes=task.estimate.n_passes)
+    within = best_within(task.metric, task.limits, most, free.cuts, together=bool(is_protected(task)))
     rule = LabelRule.from_thresholds(within.near(drawn, most.values), **task.settings)
     # without limits the model's bound is one within limits too
     model_most = within.most if task.mode == "model" else model.most
     why = None if within.most is not None else out_of_reach(task, within)
+    passes = task.estimate.n_passes
     prices = None if why else within.prices
     return rule, Found(within.most, model_most, alone=within.values, n_passes=passes, prices=prices, infeasibility=why)
 

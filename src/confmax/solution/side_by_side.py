@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution.plan import Task
 from confmax.solution.result import Solution
-from confmax.tables import MemoryTable, Table
+from confmax.tables import Part, Table
 from confmax.tables.columns import warn
 from confmax.tables.draws import uniform
 
@@ -43,10 +43,9 @@ def with_groups(
     """
     check_groups(group, group_proba, wanted)
     if group_proba is not None:
-        from confmax.tables.groups import GroupShares
+        from confmax.tables.group_shares import GroupShares
 
-        _refuse_parts(table, "group_proba")
-        return replace(table.in_memory(), groups=GroupShares.of(group_proba, table.n_rows))
+        return table.with_groups(GroupShares.of(group_proba, table.n_rows), "group_proba=")
     if table.groups is not None:
         # an opened table may bring groups that nobody asked for
         check_groups(table.groups, None, wanted)
@@ -55,13 +54,7 @@ def with_groups(
         return table
     from confmax.tables.groups import Groups
 
-    _refuse_parts(table, "group")
-    return replace(table.in_memory(), groups=Groups.of(group, table.n_rows, proba=proba))
-
-
-def _refuse_parts(table: Table, name: str) -> None:
-    if not table.is_whole:
-        raise ValueError(f"{name}= needs all rows in memory, and these lie in parts; pass an array or a frame")
+    return table.with_groups(Groups.of(group, table.n_rows, proba=proba), "group=")
 
 
 def check_groups(group: Any, group_proba: Any, wanted: Sequence[Constraint]) -> None:
@@ -85,7 +78,7 @@ def warn_of_groups(task: Task) -> None:
     groups = raw.groups
     if groups is None or limits is None:
         return
-    from confmax.tables.groups import GroupShares
+    from confmax.tables.group_shares import GroupShares
 
     about = [one for one in limits.constraints if one.of_groups]
     alone = [one for one in about if one.across.equalises and one.metric.one_class == "alone"]
@@ -97,7 +90,7 @@ def warn_of_groups(task: Task) -> None:
     used = sorted({k for one in about for k in as_written(one.metric).divided_by(raw.n_classes)})
     if not raw.has_labels or not used or isinstance(groups, GroupShares):
         return
-    cells = groups.beside(raw).cells()
+    cells = raw.cells()
     few = [(g, k) for g in range(len(groups)) for k in used if cells[g, k] < FEW]
     if few:
         g, k = few[0]
@@ -119,8 +112,8 @@ def as_solved(task: Task, fitted: Calibration | None) -> tuple[Task, Table]:
     if task.limits is not None and task.limits.layout is not None:
         n_further = task.n_decisions - table.n_classes
         if task.out_of_fold is not None:
-            task = task.but(out_of_fold=task.out_of_fold.groups.beside(task.out_of_fold, n_further))
-        raw, table = (raw.groups.beside(rows, n_further) for rows in (raw, table))
+            task = task.but(out_of_fold=task.out_of_fold.side_by_side(n_further))
+        raw, table = (rows.side_by_side(n_further) for rows in (raw, table))
         metric = view(metric, raw.layout)
     return task.but(raw=raw, metric=metric), table
 
@@ -139,7 +132,7 @@ def counted_on_labels(rule: DecisionRule, table: Table, *, matrix: bool = False)
     if not rule.groups:
         return rule.evaluate(make_oracle(table, "labels"), matrix=matrix)
     # not side by side: a group of the rule may have no row here
-    rows = table.in_memory()
+    rows = table.head
     C = counts_of(decided_by(rule, rows), rows)
     return Confusion.from_matrix(C / C.sum())
 
@@ -153,7 +146,7 @@ def statistics_on_labels(solution: Solution, raw: Table) -> Confusion:
 
 def without_errors(table: Table, layout: Layout | None) -> Confusion:
     """Return the confusion of the rule without errors on labelled rows; of groups side by side."""
-    rows = table.label_weight() if layout is None else table.groups.beside(table).label_weight()
+    rows = (table if layout is None else table.side_by_side()).label_weight()
     decisions = np.zeros(len(rows) if layout is None else layout.all_decisions)
     decisions[: len(rows)] = rows
     return Confusion(rows, rows, decisions, np.eye(len(rows), len(decisions)) * rows[:, None])
@@ -164,7 +157,7 @@ def counted_as_predicted(rule: DecisionRule, table: Table) -> Confusion:
 
     A rule that draws decides equal rows alike: it is one function of a row.
     """
-    counts = reduce(lambda one, other: list(map(np.add, one, other)), table.over_parts(partial(_counts, rule)))
+    counts = table.over_parts(partial(_counts, rule), _added)
     sizes = counts[0].sum(axis=1)
     n = np.maximum(sizes, 1)
     groups = [_confusion(n[g], *(each[g] for each in counts)) for g in range(len(n))]
@@ -174,7 +167,11 @@ def counted_as_predicted(rule: DecisionRule, table: Table) -> Confusion:
     return rule.layout.joined(parts, sizes / max(table.n_rows, 1))[0]
 
 
-def _counts(rule: DecisionRule, part: MemoryTable) -> list[NDArray[np.int64]]:
+def _added(one: list[NDArray[np.int64]], other: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+    return list(map(np.add, one, other))
+
+
+def _counts(rule: DecisionRule, part: Part) -> list[NDArray[np.int64]]:
     """Return how many rows of each of G groups have a class, are decided rightly, and get a decision.
 
     These are (G, K), (G, K) and (G, M); with few classes also how many of a class get a decision (G, K, M). Where the
@@ -206,7 +203,7 @@ def _confusion(n: int, labels: Array, met: Array, decided: Array, matrix: Array 
 
 def refuse_shared_rows(table: Table, limits: Limits) -> None:
     """Refuse, by a ValueError, to test limits on rows whose groups are not known."""
-    from confmax.tables.groups import GroupShares
+    from confmax.tables.group_shares import GroupShares
 
     if isinstance(table.groups, GroupShares):
         text = next(one.text for one in limits.constraints if one.of_groups)

@@ -32,7 +32,7 @@ from confmax.solution.result import Solution
 from confmax.solution.search import search
 from confmax.solution.side_by_side import check_groups, counted_on_labels, warn_of_groups, with_groups
 from confmax.solution.surprises import warn_of_draws, warn_of_names, warn_of_surprises, warn_of_unwritten
-from confmax.tables import MemoryTable, Table, make_table
+from confmax.tables import Table, make_table
 from confmax.tables.columns import column_names, columns_of, stated_order, warn
 from confmax.tables.decisions import decisions_of
 from confmax.tables.draws import RandomState
@@ -283,8 +283,8 @@ def task_of(
     order = stated_order(y, proba) if classes is None else classes
     check_groups(group, group_proba, plan.constraints)
     raw = make_table(divided(proba, normalize), y, sample_weight, order, stated=classes is not None, group=group)
-    raw = with_groups(raw, group, plan.constraints, group_proba=group_proba, proba=proba)
     plan = plan.but(columns=columns_of(proba, raw, raw.classes))
+    raw = with_groups(raw, group, plan.constraints, group_proba=group_proba, proba=proba)
     if plan.pos_label is not None:
         plan = plan.but(metric=with_positive(plan.metric, raw.classes, plan.pos_label))
     task = plan.on(raw, explicit=order is not None or plan.pos_label is not None)
@@ -318,7 +318,7 @@ def tune_all_rows(task: Task, likely: Sequence[int] | None = None) -> Solution:
     return solution
 
 
-def on_some_rows(plan: Plan, table: MemoryTable) -> Callable[[Any, Mapping[str, Any]], Solution]:
+def on_some_rows(plan: Plan, table: Table) -> Callable[[Any, Mapping[str, Any]], Solution]:
     """Return a function of rows (n,) of a table with labels and of settings: what the plan finds on them with these.
 
     None are all rows. `maximize` finds the same rule on these rows, if it is given all classes in the order of the
@@ -328,10 +328,10 @@ def on_some_rows(plan: Plan, table: MemoryTable) -> Callable[[Any, Mapping[str, 
     by_group = any(one.of_groups for one in plan.constraints)
 
     def solve(rows: Any, settings: Mapping[str, Any]) -> Solution:
-        part = table if rows is None else table.take(rows)
+        part = table if rows is None else Table.of(table.head.take(rows))
         # a group without rows has no rule
         groups = part.groups.present() if by_group and part.groups is not None else None
-        return tune_all_rows(plan.but(prove=rows is None, **settings).on(replace(part, groups=groups)))
+        return tune_all_rows(plan.but(prove=rows is None, **settings).on(part.with_groups(groups)))
 
     return solve
 

@@ -10,15 +10,17 @@ import confmax.tables.tensor  # noqa: F401
 from confmax.lazily import names_of
 from confmax.tables.kinds import apply_calibrator, decide, given_hashes, here, host_array, make_table, refuse_elsewhere
 from confmax.tables.memory import checked_probabilities, refuse_too_few_classes
-from confmax.tables.table import Calibrator, MemoryTable, Oracle, Table
+from confmax.tables.part import Part
+from confmax.tables.storage import Calibrator
+from confmax.tables.table import Oracle, Table
 
 if TYPE_CHECKING:
     from confmax.tables.partitioned.opening import open_table
 
 __all__ = [
     "Calibrator",
-    "MemoryTable",
     "Oracle",
+    "Part",
     "Table",
     "apply_calibrator",
     "checked_probabilities",

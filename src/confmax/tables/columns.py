@@ -82,9 +82,7 @@ def columns_of(proba: Any, table: Any, classes: Sequence[Any]) -> tuple[str, ...
     >>> columns_of(pd.DataFrame({"p_yes": [0.1], "p_no": [0.9], "age": [41]}), None, ["no", "yes"])
     ('p_no', 'p_yes')
     """
-    # rows elsewhere may have been brought into memory: then the table has no source, and they know their columns
-    source = None if kind_for(proba).in_memory else getattr(table, "source", proba)
-    names = column_names(proba) if source is None else getattr(source, "names", None)
+    names = column_names(proba) if kind_for(proba).in_memory else table.parts.names
     if not names:
         return ()
     places = find(names, classes, whole=False).places

@@ -37,14 +37,14 @@ from confmax.confusion import Array
 from confmax.tables.fingerprints import mixed
 from confmax.tables.kinds import host_array
 from confmax.tables.labels import refuse_masked
-from confmax.tables.table import MemoryTable
+from confmax.tables.part import Part
 
 RandomState = int | np.random.RandomState | np.random.Generator | None
 # what coefficients are for
 DRAWS = b"confmax draw"
 FOLDS = b"confmax fold"
 DIGITS = 9  # of sums of wanted rows that are compared
-Part = TypeVar("Part")
+Some = TypeVar("Some")
 Fitted = TypeVar("Fitted")
 
 
@@ -171,7 +171,7 @@ def _spread(draws: Array, n_folds: int) -> NDArray[np.int64]:
     return wanted
 
 
-def stratified_folds(table: MemoryTable, n_folds: int, seed: int) -> NDArray[np.int64]:
+def stratified_folds(table: Part, n_folds: int, seed: int) -> NDArray[np.int64]:
     """Return the fold of every row (n,) of a labelled table."""
     assert table.labels is not None
     # without the order of the columns: naming classes differently must not move rows to other folds
@@ -214,7 +214,7 @@ def dealt_labels(Y: NDArray[Any], shares: Array, order: NDArray[np.integer]) -> 
     return fold
 
 
-def label_folds_to_judge(table: MemoryTable, n_folds: int, seed: int) -> NDArray[np.int64]:
+def label_folds_to_judge(table: Part, n_folds: int, seed: int) -> NDArray[np.int64]:
     """Return the fold (n,) of every row of several labels, stratified by all labels; ValueError if few rows differ.
 
     Rows of equal probabilities share a fold, which their order does not change.
@@ -233,7 +233,7 @@ def label_folds_to_judge(table: MemoryTable, n_folds: int, seed: int) -> NDArray
     return dealt_labels(Y, np.full(n_folds, 1.0 / n_folds), order)[where].astype(np.int64)
 
 
-def row_keys(table: MemoryTable, groups: NDArray[np.integer] | None = None) -> NDArray[np.uint64]:
+def row_keys(table: Part, groups: NDArray[np.integer] | None = None) -> NDArray[np.uint64]:
     """Return a key of every row (n,), other ones for equal rows, that do not depend on the order of the rows.
 
     Of rows whose ``groups`` (n,) count, those of equal content and label differ by their group, too.
@@ -248,13 +248,13 @@ def row_keys(table: MemoryTable, groups: NDArray[np.integer] | None = None) -> N
     return content ^ mixed(number)
 
 
-def stratified_halves(table: MemoryTable, seed: int) -> NDArray[np.int64]:
+def stratified_halves(table: Part, seed: int) -> NDArray[np.int64]:
     """Return the half, 0 or 1, of every row (n,) of a labelled table; rows that are equal may be in either."""
     assert table.labels is not None
     return dealt(table.labels, uniform(seed, row_keys(table), FOLDS), table.n_classes, 2)
 
 
-def folds_to_judge(table: MemoryTable, n_folds: int, seed: int) -> NDArray[np.int64]:
+def folds_to_judge(table: Part, n_folds: int, seed: int) -> NDArray[np.int64]:
     """Return the fold of every row (n,), numbered from 0; ValueError if few rows differ and one fold holds all."""
     # a fold that no row fell into is left out, and the others are numbered without a gap
     names, fold = np.unique(stratified_folds(table, n_folds, seed), return_inverse=True)
@@ -266,7 +266,7 @@ def folds_to_judge(table: MemoryTable, n_folds: int, seed: int) -> NDArray[np.in
     return fold.reshape(-1).astype(np.int64)
 
 
-def folds_by_content(table: MemoryTable, n_folds: int, seed: int) -> NDArray[np.int64]:
+def folds_by_content(table: Part, n_folds: int, seed: int) -> NDArray[np.int64]:
     """Return the fold of every row (n,) by its content alone: that of a part of a table, too, is the one of the table.
 
     The classes are spread over the folds by chance, as the rows are.
@@ -275,20 +275,20 @@ def folds_by_content(table: MemoryTable, n_folds: int, seed: int) -> NDArray[np.
     return (words % np.uint64(n_folds)).astype(np.int64)
 
 
-def cross_fit(fit: Callable[[Part], Fitted], parts: Iterable[Part]) -> Iterator[tuple[Part, Fitted]]:
+def cross_fit(fit: Callable[[Some], Fitted], parts: Iterable[Some]) -> Iterator[tuple[Some, Fitted]]:
     """Yield every part of the rows, such as `masks` of folds, with what ``fit`` of this part makes of the others."""
     for part in parts:
         yield part, fit(part)
 
 
-def quietly(tune: Callable[[Part], Fitted]) -> Callable[[Part], Fitted]:
+def quietly(tune: Callable[[Some], Fitted]) -> Callable[[Some], Fitted]:
     """Return ``tune`` without its warnings of classes that the rows lack, and of constraints.
 
     A warning about all rows is given where the rule of all rows is tuned. What only the other rows of a part lack shows
     in the rule that is tuned on them.
     """
 
-    def tuned(part: Part) -> Fitted:
+    def tuned(part: Some) -> Fitted:
         with warnings.catch_warnings():
             absent = (".* divides by class sizes", "no row of y has the (class|label)")
             about = (*absent, "the log loss of the probabilities", "not assured with confidence")

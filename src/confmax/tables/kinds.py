@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from confmax.confusion import Array, Gains, Layout
 from confmax.errors import InputError
 from confmax.tables.decisions import Decisions
-from confmax.tables.table import Calibrator, Checked, Storage, T, Table
+from confmax.tables.storage import Calibrator, Checked, Storage
+from confmax.tables.table import T, Table
 
 EMPTY = "`proba` is empty: at least one row of probabilities is needed"
 Beside = Mapping[str, Any]  # what lies beside rows, (n,) or None, by its name as an argument
@@ -175,7 +176,7 @@ class Kind(ABC):
 
     @abstractmethod
     def table(self, proba: Any, beside: Beside, classes: Sequence[Any] | None, *, stated: bool) -> Table:
-        """Return `make_table`; ``beside`` the rows are y and sample_weight, and the group where they are not here."""
+        """Return `make_table`; ``beside`` the rows are y, sample_weight and group."""
 
     @abstractmethod
     def predict_index(self, rule: Rule, proba: Any, beside: Beside) -> Any:
@@ -320,8 +321,7 @@ def make_table(
     stated : bool
         Whether ``classes`` state the order of the columns, so that names which fit no class need no warning.
     group : Dask array or Series, array-like (n,), str or None
-        The group of each row, of rows that are not in memory. Groups of rows in memory are
-        `confmax.tables.groups.Groups`.
+        The group of each row.
 
     Returns
     -------
@@ -342,13 +342,13 @@ def make_table(
     --------
     >>> from confmax.oracle import make_table
     >>> table = make_table([[0.8, 0.2], [0.4, 0.6]], ["no", "yes"])
-    >>> table.classes, table.labels.tolist()
+    >>> table.classes, table.head.labels.tolist()
     (('no', 'yes'), [0, 1])
     """
     refuse_name(proba)
     kind, rows = known(proba)
     beside = {"y": y, "sample_weight": sample_weight}
-    return kind.table(rows, beside if kind.in_memory else {**beside, "group": group}, classes, stated=stated)
+    return kind.table(rows, {**beside, "group": group}, classes, stated=stated)
 
 
 def apart(proba: Any, beside: Beside, classes: Sequence[Any] | None, confusion: str) -> tuple[Any, dict[str, Any]]:

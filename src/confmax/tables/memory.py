@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, final
 
 import numpy as np
@@ -38,7 +37,9 @@ from confmax.tables.labels import (
     resolve_classes,
     vector,
 )
-from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Storage, Table
+from confmax.tables.part import Part
+from confmax.tables.storage import Calibrator, Checked, Storage
+from confmax.tables.table import Table
 
 MOST_DECISIONS = 1 << 24  # that are in memory before they are counted
 DUPLICATE_SHARE = 0.1
@@ -97,7 +98,12 @@ class MemoryKind(Kind, Storage):
             refuse_better_order(proba, y, lambda rows: log_loss(held.probability_of(checked.proba, coded[rows])))
         warn(found.note)
         weight = None if sample_weight is None else checked_weight(sample_weight, n)
-        return MemoryTable(**vars(checked), labels=coded, weight=weight, classes=resolved)
+        groups = None
+        if beside.get("group") is not None:
+            from confmax.tables.groups import Groups
+
+            groups = Groups.of(beside["group"], n, proba=proba)
+        return Table.of(Part(**vars(checked), labels=coded, weight=weight, classes=resolved, groups=groups))
 
     @final
     def decision_probabilities(self, rule: Rule, proba: Any, beside: Beside) -> Any:
@@ -188,14 +194,14 @@ class MemoryKind(Kind, Storage):
             out[rows, decision] += weight
         return out
 
-    def counted_by(self, table: MemoryTable, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
+    def counted(self, part: Part, gains: Gains, share: float, *, matrix: bool, by: Part) -> Confusion:
+        """Return `scan`, of decisions that are made first: of other probabilities, or without kernels."""
         answers = []
-        most = max(1, MOST_DECISIONS // table.n_rows)
+        most = max(1, MOST_DECISIONS // part.n_rows)
         for low in range(0, len(gains), most):
-            decisions = self.decide(table.proba, gains[low : low + most])
-            answers += [_tally(oracle, decision, gains.n_decisions, matrix=matrix) for decision in decisions]
-        # the row sums are the oracle's, the same for every answer
-        return replace(Confusion.stack(answers), rows=oracle.rows)
+            decisions = by.decide(gains[low : low + most])
+            answers += [_tally(part, share, decision, gains.n_decisions, matrix=matrix) for decision in decisions]
+        return Confusion.stack(answers)
 
     @final
     def transformed(self, calibrator: Calibrator, proba: Any) -> Checked:
@@ -253,54 +259,29 @@ def warn_of_duplicates(found: Checked, gains: Gains, keys: NDArray[np.uint64]) -
         )
 
 
-class TransferredDecisions:
-    """An oracle that decides on one table and counts by the truth of an oracle over other probabilities of its rows.
-
-    It says what a rule on raw probabilities is worth under the estimate from calibrated ones. Its answers maximise
-    nothing in particular.
-    """
-
-    # the gains are maximised over the probabilities of another table, not over those that count
-    exact = False
-
-    def __init__(self, table: Table, oracle: Oracle) -> None:
-        self.table = table
-        self.oracle = oracle
-        # what is counted is the truth of the other oracle, so its estimate is the one that answers are of
-        self.rows = oracle.rows
-        self.model_share = oracle.model_share
-
-    def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
-        """Return the confusions (batch of B) of the decisions on the other probabilities."""
-        return self.table.counted_by(self.oracle, gains, matrix=matrix)
-
-
-def _tally(oracle: Oracle, decision: NDArray[Any], n_decisions: int, *, matrix: bool) -> Confusion:
-    """Return the confusion of given decisions (n,)."""
-    table = oracle.table.in_memory()
-    share = oracle.model_share
-    weight = table.weight
-    total = table.weight_total
-    K = table.n_classes
-    columns = np.bincount(decision, weight, n_decisions) / total
+def _tally(part: Part, share: float, decision: NDArray[Any], n_decisions: int, *, matrix: bool) -> Confusion:
+    """Return the confusion of given decisions (n,), times the weight of the rows."""
+    weight = part.weight
+    K = part.n_classes
+    columns = np.bincount(decision, weight, n_decisions).astype(np.float64)
     diagonal = np.zeros(K)
     full = np.zeros((K, n_decisions)) if matrix else None
     if share > 0.0:
-        hit = table.probability_of(decision)
-        diagonal += share * np.bincount(decision, hit if weight is None else weight * hit, n_decisions)[:K] / total
+        hit = part.probability_of(decision)
+        diagonal += share * np.bincount(decision, hit if weight is None else weight * hit, n_decisions)[:K]
         if full is not None:
-            full += share * table.storage.sums_by_decision(table.proba, weight, decision, n_decisions) / total
+            full += share * part.storage.sums_by_decision(part.proba, weight, decision, n_decisions)
     if share < 1.0:
-        labels = table.labels
+        labels = part.labels
         assert labels is not None
         right = decision == labels
         met = np.bincount(labels[right], None if weight is None else weight[right], K)
-        diagonal += (1.0 - share) * met / total
+        diagonal += (1.0 - share) * met
         if full is not None:
             # one number for each pair: adding to the cells of a matrix is many times slower
             pairs = np.bincount(labels * n_decisions + decision, weight, full.size)
-            full += (1.0 - share) * pairs.reshape(full.shape) / total
-    return Confusion(oracle.rows, diagonal, columns, full)
+            full += (1.0 - share) * pairs.reshape(full.shape)
+    return Confusion(np.zeros(K), diagonal, columns, full)
 
 
 def refuse_too_few_classes(table: Table) -> NDArray[np.bool_]:
@@ -322,8 +303,7 @@ def calibrating_once(table: Table) -> Iterator[None]:
 
     A search and its report read them alike. They take as much memory as the table, and are kept no longer.
     """
-    given = getattr(table, "raw", None)
-    raw = table if given is None else given
+    raw = table.head.calibrated(None)
     raw.__dict__["_last_calibrated"] = ()
     try:
         yield

@@ -19,7 +19,9 @@ from confmax.tables.columns import Columns, arranged, column_names, first_repeat
 from confmax.tables.decisions import Decisions, decisions_of
 from confmax.tables.kinds import host_array, kind_for, known, refuse_empty, refuse_name
 from confmax.tables.labels import is_missing, log_loss, plain, refuse_better_order, refuse_masked, refuse_other_rows
-from confmax.tables.table import Checked, MemoryTable
+from confmax.tables.part import Part
+from confmax.tables.storage import Checked
+from confmax.tables.table import Table
 
 MATRIX_ALONE = "a matrix (n, L) of 0 and 1"
 MATRIX = f"{MATRIX_ALONE}, or one list of labels per row"
@@ -33,7 +35,7 @@ def labels_table(
     classes: Sequence[Any] | None = None,
     *,
     stated: bool = True,
-) -> Any:
+) -> Table:
     """Check probabilities, labels and weights of rows with several labels and return them as one table.
 
     Parameters
@@ -62,7 +64,7 @@ def labels_table(
     --------
     >>> from confmax.tables.decisions import ANY
     >>> table = labels_table(ANY, [[0.8, 0.4], [0.3, 0.9]], [["a"], ["a", "b"]], classes=["a", "b"])
-    >>> table.labels.tolist()
+    >>> table.head.labels.tolist()
     [[1, 0], [1, 1]]
     """
     refuse_other_rows(proba, sample_weight, "sample_weight")
@@ -91,7 +93,7 @@ def labels_table(
         labels = encoded_sparse(y, order, n) if is_sparse(checked.proba) else encoded(y, order, n)
         refuse_better_order(given_rows, given_y, lambda rows: log_loss(np.abs(1 - labels[rows] - checked.proba)))
     weight = None if sample_weight is None else checked_weight(sample_weight, n)
-    return MemoryTable(**vars(checked), labels=labels, weight=weight, classes=order, decisions=decisions)
+    return Table.of(Part(**vars(checked), labels=labels, weight=weight, classes=order, decisions=decisions))
 
 
 def arranged_labels(
@@ -152,14 +154,14 @@ def dense_within(proba: Any, what: str) -> Any:
     return kind.dense(proba, what).proba
 
 
-def dense_table(table: Any, what: str) -> Any:
+def dense_table(table: Table, what: str) -> Table:
     """Return a table of several labels as one of arrays, which ``what`` needs; a ValueError if that would be large."""
-    if not table.is_whole:
-        return table.dense(what)
-    if not is_sparse(table.proba):
+    if not table.is_truncated:
+        table.gathered(what)
         return table
-    labels = None if table.labels is None else plain_matrix(table.labels)
-    return replace(table, storage=ARRAYS, proba=dense_within(table.proba, what), labels=labels)
+    rows = table.head
+    labels = None if rows.labels is None else plain_matrix(rows.labels)
+    return Table.of(replace(rows, storage=ARRAYS, proba=dense_within(rows.proba, what), labels=labels))
 
 
 def decide_labels(proba: Any, gains: Gains, decisions: Decisions) -> Any:

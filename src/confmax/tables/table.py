@@ -1,37 +1,33 @@
-"""What a checked table is: nothing deeper validates again, and nobody asks where or how its rows are stored.
+"""What a checked table is: a sum of parts, of which rows in memory are one.
 
-`Table` is what all tables do. There are two: `MemoryTable`, whose rows are in the memory of this process or of a
-device, in one of several storages, and `PartitionedTable` of `partitioned/`. A *storage* knows one way to hold checked
-rows (an array, a sparse matrix, a tensor). A table in memory is its rows, labels and weights, and leaves to the storage
-all that depends on how rows are held. So kinds are composed, not derived from each other.
+A *source* runs work on every part where it lies; what comes back is added up. Nobody outside of this package asks where
+rows are. What sorts or walks rows needs all of them in one place: `Table.gathered` is where they come together.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
-from functools import cached_property
-from itertools import pairwise
-from typing import Any, ClassVar, Protocol, TypeVar, final, runtime_checkable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial, reduce
+from operator import add, iadd
+from typing import Any, Protocol, TypeVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array, Confusion, Gains, Layout
-from confmax.tables.array.label_columns import LabelColumns, label_counts
-from confmax.tables.decisions import ONE, Decisions
-from confmax.tables.fingerprints import Fingerprint, chosen_by_hash, fingerprint
-from confmax.tables.ties import density_of_ties, rows_read
+from confmax.errors import InputError
+from confmax.tables.decisions import Decisions
+from confmax.tables.fingerprints import Fingerprint
+from confmax.tables.known import Known, mean_probability
+from confmax.tables.part import CheckedPart, Part
+from confmax.tables.scans import density_of_ties, scanned
+from confmax.tables.storage import Calibrator
 
 T = TypeVar("T")
-
-
-class Calibrator(Protocol):
-    """A map of probabilities (n, K) to probabilities (n, K), row by row."""
-
-    def transform(self, proba: NDArray[Any]) -> ArrayLike:
-        """Return the calibrated probabilities (n, K) of ``proba`` (n, K)."""
+T_co = TypeVar("T_co", covariant=True)
+OTHER = 1e-6  # relative: beyond what sums of the same weights differ by
+MOST_GATHERED = 1 << 25  # rows in parts, of which a few numbers each come together: to sort so many takes up to 5 GiB
 
 
 class Oracle(Protocol):
@@ -62,160 +58,146 @@ class Oracle(Protocol):
         """Return, for each of ``gains``, the confusion of ``argmax_j score_j``, its ``matrix`` if asked; one scan."""
 
 
-@runtime_checkable
-class Table(Protocol):
+class InColumns(Protocol[T_co]):
+    """What counts the rows of a part whose columns lie apart, as files hold them, while it checks them."""
+
+    def __call__(self, part: Any, *, classes: tuple[Any, ...], fraction: float) -> tuple[Any, T_co] | None:
+        """Return what the part adds up to with its sample, a ``fraction`` of its rows, and the counts; or None."""
+
+
+class Parts(Protocol):
+    """Checked parts, where they lie: what a table is the sum of. Whether rows are good, the first pass says.
+
+    Known before it are the ``classes`` and ``decisions`` of the table, ``has_labels`` and ``is_truncated``; and where
+    rows have no weights the ``label_sums`` and the ``unit`` of `Known`. ``names`` are those of the columns as they were
+    opened, () of what has none.
+    """
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def classes(self) -> tuple[Any, ...]: ...
+    @property
+    def decisions(self) -> Decisions: ...
+    @property
+    def has_labels(self) -> bool: ...
+    @property
+    def is_truncated(self) -> bool: ...
+    @property
+    def label_sums(self) -> Array: ...
+    @property
+    def unit(self) -> int: ...
+    @property
+    def known(self) -> Known: ...
+    @property
+    def sample(self) -> Part:
+        """All rows, or a sample that has the same rows in the same order however the rows are divided."""
+
+    def run(self, work: Callable[[CheckedPart], T], in_columns: InColumns[T] | None = None) -> Iterator[T]:
+        """Yield what ``work``, which can be pickled, returns for every part, in the order of the parts.
+
+        The first pass over files may do the same by ``in_columns``, in less time.
+        """
+
+    def rows_where(self, mask: NDArray[np.bool_], names: Sequence[tuple[bytes, int]]) -> Parts:
+        """Return the parts of rows that a ``mask`` (n,) chooses; ``names`` are the `Part.name` of all with weight."""
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """The only part of a table whose rows are all in memory."""
+
+    sample: Part
+    names: tuple[str, ...] = ()
+
+    unit = 0
+
+    @property
+    def known(self) -> Part:
+        """The rows as they were given."""
+        return self.sample.calibrated(None)
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        return self.sample.classes
+
+    @property
+    def decisions(self) -> Decisions:
+        return self.sample.decisions
+
+    @property
+    def has_labels(self) -> bool:
+        return self.sample.has_labels
+
+    @property
+    def is_truncated(self) -> bool:
+        return self.sample.storage.is_truncated
+
+    @property
+    def label_sums(self) -> Array:
+        return self.sample.label_sums
+
+    def run(self, work: Callable[[CheckedPart], T], in_columns: InColumns[T] | None = None) -> Iterator[T]:
+        yield work(CheckedPart(self.sample, 1.0))
+
+    def rows_where(self, mask: NDArray[np.bool_], names: Sequence[tuple[bytes, int]]) -> Memory:
+        return Memory(self.sample.take(mask))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Table:
     """A checked table of class probabilities.
 
-    Attributes
+    Parameters
     ----------
-    classes : tuple
-        Names of the columns; 0..K-1 when nothing else is known.
+    parts : Parts
+        The rows, with probabilities as they are given.
     calibrator : Calibrator or None
-        What made the probabilities from those that were given; None for the table as it was given.
-    groups : Groups, GroupShares, GroupsInParts or None
-        The groups of the rows, where the table brings them; None if it does not.
+        What makes the probabilities of the table from those; None leaves them.
+    decided : Decisions or None
+        What is decided for a row; None for what ``parts`` say.
+    layout : Layout or None
+        With it the groups of the rows lie side by side: then the classes are those of every group.
 
     Examples
     --------
     >>> from confmax.oracle import make_table
     >>> table = make_table([[0.75, 0.25], [0.5, 0.5]], ["no", "yes"])
-    >>> table.backend, table.n_rows, table.mean_probability()
-    ('array', 2, array([0.625, 0.375]))
+    >>> table.n_rows, table.mean_probability(), table.head.labels
+    (2, array([0.625, 0.375]), array([0, 1]))
     """
 
-    classes: tuple[Any, ...]
-    calibrator: Calibrator | None
-    groups: Any
+    parts: Parts
+    calibrator: Calibrator | None = None
+    decided: Decisions | None = None
+    layout: Layout | None = None
 
-    @property
-    def backend(self) -> str:
-        """Name of the oracle that `make_oracle` takes for it."""
-        return self.in_memory().storage.backend
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type that scores are computed in."""
-        # a sample is joined from rows of all parts, the widest type of which it has
-        rows = self.in_memory()
-        return rows.storage.dtype(rows.proba)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-
-    @property
-    def has_labels(self) -> bool:
-        """Whether there are true classes."""
-        return self.in_memory().labels is not None
-
-    @property
-    def weight_total(self) -> float:
-        """Sum of the weights; the number of rows where all are equal."""
-
-    @property
-    def n_weighted(self) -> int:
-        """Number of rows whose weight is not zero."""
-
-    @property
-    def is_truncated(self) -> bool:
-        """Whether zeros are probabilities that were left out, from which nothing about the model can be learned."""
-        return self.in_memory().storage.is_truncated
-
-    def label_weight(self) -> Array:
-        """Return the weight of each true class (K,), fractions of all weight; needs labels."""
-
-    def positives(self) -> NDArray[np.int64]:
-        """Return how many rows with weight have each of several labels (L,); needs labels."""
-        return self.in_memory().positives()
-
-    def mean_probability(self) -> Array:
-        """Return the weighted mean of each column (K,), float64."""
-        return self._mean_probability
+    @classmethod
+    def of(cls, rows: Part, names: tuple[str, ...] = ()) -> Table:
+        """Return the table of ``rows`` that are all in memory, of columns with ``names``."""
+        return cls(Memory(rows, names), rows.calibrator)
 
     @cached_property
-    def _mean_probability(self) -> Array: ...
-
-    def calibrated(self, calibrator: Calibrator | None) -> Table:
-        """Return the table of the given probabilities under ``calibrator``, or None; ValueError if these are none."""
-
-    def in_memory(self) -> MemoryTable:
-        """Return the rows that are in one place: all of them, or a sample."""
-
-    def in_one_place(self) -> Table:
-        """Return the rows of `in_memory`, side by side where those of this table are."""
-        return self.in_memory()
-
-    def dense(self, what: str) -> MemoryTable:
-        """Return the table with ``proba`` as an array in host memory, which ``what`` needs.
-
-        ValueError if that would be large, or rows are elsewhere.
-        """
-
-    def over_parts(self, work: Callable[[MemoryTable], T]) -> Iterator[T]:
-        """Yield what ``work`` returns for the table of every part that has weight; rows in memory are one part."""
-        yield work(self.in_memory())
-
-    def gathered(self, work: Callable[[MemoryTable], tuple[NDArray[Any], ...]], what: str) -> list[NDArray[Any]]:
-        """Return the arrays (n,) of what ``work`` gives for the rows (n,) of every part, in the order of the parts.
-
-        ``what`` needs a number or two of every row in one place. InputError if rows in parts are too many for that.
-        """
-        return [np.concatenate(each) for each in zip(*self.over_parts(work), strict=True)]
-
-    def rows_where(self, mask: NDArray[np.bool_]) -> Table:
-        """Return the table of the raw rows that a ``mask`` (n,) chooses, in the order of the parts of `over_parts`."""
-        return self.in_memory().calibrated(None).take(mask)
-
-    def oracle(self, model_share: Any) -> Oracle:
-        """Return the oracle over these rows, for a confusion with this ``model_share``.
-
-        Of several labels per row, it may be one number for each label (L,).
-        """
-
-    def counted_by(self, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
-        """Return the confusions of all ``gains``, decided on this table, by the truth that ``oracle`` counts with.
-
-        The oracle is over another table of the same rows, in the same place. ``matrix`` asks for whole matrices.
-        """
-
-    def density_of_ties(self, functions: Gains, prices: Array) -> Array | None:
-        """Return the second derivative (d, d) of the support function of d linear ``functions``, by their ``prices``.
-
-        The support function is that of the model's confusion; see `confmax.tables.ties`. None where it is not known.
-        """
-        return None
-
-    def fingerprint(self) -> Fingerprint | None:
-        """Return what tells these labelled rows from others; None where it is not known."""
-        return None
-
-    def has_fingerprint(self, known: Fingerprint) -> bool:
-        """Return whether these labelled rows have a ``known`` fingerprint."""
-        return self.fingerprint() == known
+    def head(self) -> Part:
+        """All rows, or a sample that has the same rows in the same order however the table is divided."""
+        rows = self.parts.sample.calibrated(self.calibrator)
+        return rows if rows.decisions == self.decisions else replace(rows, decisions=self.decisions)
 
     @property
-    def n_classes(self) -> int:
-        """Number of classes K."""
-        return len(self.classes)
+    def known(self) -> Known:
+        """What all rows add up to, as they were given."""
+        return self.parts.known
 
     @property
-    def decisions(self) -> Decisions:
-        """What is decided for a row."""
-        return ONE
-
-    @property
-    def layout(self) -> Layout | None:
-        """Where the groups of rows stand that lie side by side; None if there are none."""
-        return None
-
-    def priors(self, rows: Array) -> Array:
-        """Return class sizes ``rows`` (K,) as those that probabilities are divided by."""
-        return rows
+    def whole(self) -> bool:
+        """Whether all rows are in memory, in `head`."""
+        return isinstance(self.parts, Memory)
 
     @property
     def is_whole(self) -> bool:
-        """Whether all rows are in one place, so that they can be sorted and searched."""
-        return self.in_memory() is self
+        """Whether all rows are in memory and can be compared with each other: those of different groups are not."""
+        return self.whole and self.layout is None
 
     @property
     def sorts_rows(self) -> bool:
@@ -223,41 +205,265 @@ class Table(Protocol):
 
         Several labels of a sparse table are decided by what it stores, and a dense copy would be calibrated elsewhere.
         """
-        return self.is_whole and not (self.decisions.several and self.is_truncated)
+        apart = self.layout is None or not self.layout.shared
+        return self.whole and apart and not (self.decisions.several and self.is_truncated)
 
+    # --- what the rows are ----------------------------------------------------------------------------------------
 
-@dataclass(frozen=True, eq=False)
-class Checked:
-    """What the check of probabilities gives: rows that sum to one up to rounding, in the form that their storage holds.
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """Names of the columns, of every group where they lie side by side; 0..K-1 when nothing else is known."""
+        own = self.parts.classes
+        return own if self.layout is None else tuple((group, name) for group in self.groups.names for name in own)
 
-    Where the check has computed them: the sum of each column, and the hashes of the rows as they were given
-    (`MemoryTable.row_hashes`, `MemoryTable.unordered_hashes`).
-    """
+    @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return len(self.parts.classes) if self.layout is None else self.layout.all_classes
 
-    storage: Storage
-    proba: Any
-    totals: Array | None = None
-    hashes: NDArray[np.uint64] | None = None
-    unordered: NDArray[np.uint64] | None = None
+    @property
+    def groups(self) -> Any:
+        """The groups, whose rows are those of `head`: `Groups`, `GroupShares`, or None."""
+        return self.head.groups
+
+    @property
+    def decisions(self) -> Decisions:
+        """What is decided for a row."""
+        return self.parts.decisions if self.decided is None else self.decided
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type that scores are computed in."""
+        # a sample is joined from rows of all parts, the widest type of which it has
+        return self.head.dtype
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether zeros are probabilities that were left out, from which nothing about the model can be learned."""
+        return self.parts.is_truncated
+
+    # --- what they add up to --------------------------------------------------------------------------------------
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.known.n_rows
+
+    @property
+    def n_weighted(self) -> int:
+        """Number of rows whose weight is not zero."""
+        return self.known.n_weighted
+
+    @property
+    def weight_total(self) -> float:
+        """Sum of the weights; the number of rows where all are equal."""
+        return self.known.weight_total
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether there are true classes."""
+        return self.parts.has_labels
+
+    def label_weight(self) -> Array:
+        """Return the weight of each true class (K,), fractions of all weight; needs labels."""
+        assert self.has_labels
+        if self.layout is None:
+            # several labels of a row are shares of all rows each, and do not share its weight
+            sums = self.parts.label_sums
+            return np.asarray(sums / (self.weight_total if self.decisions.several else sums.sum()))
+        return np.asarray(self.known.by_group[1].reshape(-1) / self.weight_total)
+
+    def cells(self) -> Array:
+        """Return the number of rows of each true class in each group (G, K); needs labels and groups."""
+        return np.asarray(self.known.by_group[0])
+
+    def positives(self) -> NDArray[np.int64]:
+        """Return how many rows with weight have each of several labels (L,); needs labels."""
+        return self.known.positive_rows
+
+    def mean_probability(self) -> Array:
+        """Return the weighted mean of each column (K,), float64."""
+        return self._mean_probability
+
+    @cached_property
+    def _mean_probability(self) -> Array:
+        if self.calibrator is not None:
+            totals = self.over_parts(_column_totals if self.layout is None else _totals_by_group)
+        elif self.layout is None:
+            return mean_probability(self.known)
+        else:
+            totals = self.known.by_group[2].reshape(-1)
+        return np.asarray(totals / self.weight_total)
+
+    def priors(self, rows: Array) -> Array:
+        """Return class sizes ``rows`` (K,) as those that probabilities are divided by: of all groups, for each."""
+        return rows if self.layout is None else np.tile(self.layout.priors(rows), self.layout.n_groups)
+
+    def fingerprint(self) -> Fingerprint | None:
+        """Return what tells these labelled rows from others; None where it is not known."""
+        return self.known.fingerprint()
+
+    def has_fingerprint(self, known: Fingerprint) -> bool:
+        """Return whether these labelled rows have a ``known`` fingerprint."""
+        # only as many rows are worth a pass
+        if known.n_rows != self.n_rows:
+            return False
+        mine = self.fingerprint()
+        if mine is not None or not self.has_labels:
+            return mine == known
+        return bool(sum(self.parts.run(_content)) % (1 << 64) == known.content)
+
+    # --- other tables of the same rows ----------------------------------------------------------------------------
+
+    def calibrated(self, calibrator: Calibrator | None) -> Table:
+        """Return the table of the given probabilities under ``calibrator``, or None; ValueError if these are none."""
+        if calibrator is self.calibrator:
+            return self
+        # rows in memory are calibrated once, not in every pass
+        parts = Memory(self.head.calibrated(calibrator)) if self.whole else self.parts
+        return replace(self, parts=parts, calibrator=calibrator)
+
+    def deciding(self, decisions: Decisions) -> Table:
+        """Return the table of rows for which these ``decisions`` are made."""
+        parts = Memory(replace(self.head, decisions=decisions)) if self.whole else self.parts
+        return replace(self, parts=parts, decided=decisions)
+
+    def with_groups(self, groups: Any, what: str = "group=") -> Table:
+        """Return the table with the ``groups`` of its rows; ValueError, which names ``what``, for rows elsewhere."""
+        if not self.whole:
+            raise ValueError(f"{what} needs all rows in memory, and these lie in parts; pass an array or a frame")
+        raw = self.head.raw
+        raw = None if raw is None else replace(raw, groups=groups)
+        return replace(self, parts=Memory(replace(self.head, groups=groups, raw=raw)))
+
+    def side_by_side(self, n_further: int = 0) -> Table:
+        """Return the table with the groups of its rows side by side, and ``n_further`` decisions beyond the classes."""
+        shared = not hasattr(self.groups, "codes")
+        return replace(self, layout=Layout(len(self.groups), len(self.parts.classes), n_further, shared))
+
+    @property
+    def sample(self) -> Table:
+        """The table of the rows that are in memory: the table itself where these are all."""
+        return self if self.whole else replace(Table.of(self.head), layout=self.layout)
+
+    def sampled(self, fraction: float) -> Table:
+        """Return the table of about this ``fraction`` of the rows of `head`, chosen by the hash of what is in them."""
+        return replace(Table.of(self.head.sampled(fraction)), layout=self.layout)
+
+    # --- reading them ---------------------------------------------------------------------------------------------
+
+    def over_parts(
+        self, work: Callable[[Part], T], join: Callable[[T, T], T] = add, in_columns: InColumns[T] | None = None
+    ) -> T:
+        """Return the sum, or what else ``join`` makes, of what ``work`` returns for the rows of every part with weight.
+
+        ``work`` can be pickled. ``in_columns`` may do the same in the pass that checks the rows, see `Parts.run`.
+        """
+        on_part: Any = partial(_on_part, work, self.calibrator, self.decisions, self.parts.unit)
+        return reduce(join, (found for found in self.parts.run(on_part, in_columns) if found is not None))
+
+    def each_part(self, work: Callable[[Part], T]) -> list[T]:
+        """Return what ``work``, which can be pickled, returns for the rows of every part with weight."""
+        return self.over_parts(partial(_in_list, work), iadd)
+
+    def lines(self, of_part: Callable[[Part], T], in_columns: InColumns[T] | None = None) -> T:
+        """Return the lines of all rows, which answer what the rows would: the sum of those ``of_part`` makes of a part.
+
+        ``in_columns`` may make them in less time, see `over_parts`. Rows that agree in all that is counted are one line
+        (`confmax.evaluate.lines`), or many rows are a line of sums (`confmax.evaluate.label_lines`). All that judges
+        rules reads them.
+        """
+        return self.over_parts(of_part, in_columns=in_columns)
+
+    def refuse_other_rows(self, weight: float) -> None:
+        """Refuse, by a ValueError, the lines of rows of another ``weight`` than those that were checked."""
+        if not abs(weight - self.weight_total) <= OTHER * self.weight_total:
+            raise ValueError(
+                f"the rows of a pass weigh {weight:.6g}, and those of the pass before {self.weight_total:.6g}; keep "
+                f"the rows as they are while they are read"
+            )
+
+    def oracle(self, model_share: Any) -> TableOracle:
+        """Return the oracle over these rows, for a confusion with this ``model_share``.
+
+        Of several labels per row, and of groups side by side, it may be one number for each label or group.
+        """
+        return TableOracle(self, model_share)
+
+    def gathered(self, what: str) -> Part:
+        """Return all rows in one place, as they are held: ``what`` sorts or walks them.
+
+        Rows in parts are in one place where a sample would have all of them. ValueError for more of them, and where
+        rows of different groups would be compared.
+        """
+        if self.layout is not None:
+            raise ValueError(f"{what} compares all rows, and these are in groups; leave group out")
+        if not self.whole:
+            # several labels have no solvers to choose from
+            other = "" if self.decisions.several else "choose another solver, or "
+            raise ValueError(
+                f"{what} needs all rows in memory, and this table is read in parts; {other}tune on a sample of the "
+                f"rows in an array"
+            )
+        return self.head
+
+    def each_row(self, work: Callable[[Part], tuple[NDArray[Any], ...]], what: str) -> list[NDArray[Any]]:
+        """Return the arrays (n,) of what ``work`` gives for the rows (n,) of every part, in the order of the parts.
+
+        ``what`` needs a number or two of every row in one place. InputError if rows in parts are too many for that.
+        """
+        if self.whole:
+            return list(work(self.gathered(what)))
+        if self.n_rows > MOST_GATHERED:
+            raise InputError(
+                f"{what} compares all rows in one place, and there are {self.n_rows:,} of them in parts",
+                f"pass at most {MOST_GATHERED:,} rows, such as a sample in an array",
+            )
+        return [np.concatenate(each) for each in zip(*self.each_part(work), strict=True)]
+
+    def rows_where(self, mask: NDArray[np.bool_]) -> Table:
+        """Return the table of the raw rows that a ``mask`` (n,) chooses, in the order of `each_row`.
+
+        InputError where two parts that hold the same rows would be divided differently.
+        """
+        return Table(self.calibrated(None).parts.rows_where(mask, self._names_of_parts))
+
+    @cached_property
+    def _names_of_parts(self) -> list[tuple[bytes, int]]:
+        # read once, so that what is chosen and what is left are not told apart by two orders of the parts
+        return [] if self.whole else self.calibrated(None).each_part(Part.name)
+
+    def density_of_ties(self, functions: Gains, prices: Array) -> Array | None:
+        """Return the second derivative (d, d) of the support function of d linear ``functions``, by their ``prices``.
+
+        The support function is that of the model's confusion; see `confmax.tables.ties`. None where it is not known.
+        """
+        return density_of_ties(self.head, functions, prices, self.layout) if self.whole else None
 
 
 class TableOracle:
-    """What oracles that read a table share: which estimate they count by, and its row sums.
+    """The oracle of a table: every part is scanned where it lies, and the sums are added up.
 
-    C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
+    C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels. Of several labels
+    per row each may have its own share, and of groups side by side each group.
+
+    ``by`` is the calibrator whose probabilities decide, where it is not that of the table, whose truth counts.
     """
 
-    def __init__(self, table: Table, model_share: ArrayLike) -> None:
+    def __init__(self, table: Table, model_share: ArrayLike, *, by: tuple[Calibrator | None] | None = None) -> None:
         self.table = table
         self.model_share: Any = model_share
-        # of several labels per row, each may have its own share; of groups side by side, each group
+        self.by = by
         shares = np.asarray(model_share, dtype=np.float64)
         if shares.ndim and table.layout is not None:
             shares = np.repeat(shares, table.layout.n_classes)
         self.shares = np.broadcast_to(shares, (table.n_classes,))
-        self.exact = bool((self.shares == 1.0).all())
-        # at once, because it refuses a table without labels
-        self._of_labels = 0.0 if self.exact else (1.0 - self.shares) * table.label_weight()
+        of_model = bool((self.shares == 1.0).all())
+        # what is maximised over other probabilities is no maximum of what is counted
+        self.exact = of_model and by is None
+        if not (of_model or table.has_labels):
+            raise ValueError("a share of the model below 1 counts labels, and this table has none; pass `y=`")
+        self._of_labels = 0.0 if of_model else (1.0 - self.shares) * table.label_weight()
 
     @cached_property
     def rows(self) -> Array:
@@ -267,343 +473,61 @@ class TableOracle:
             return np.zeros(self.table.n_classes) + self._of_labels
         return np.asarray(self.shares * self.table.mean_probability() + self._of_labels)
 
+    def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
+        work = partial(_scanned, gains, self.model_share, self.table.layout, matrix, self.by)
+        found = self.table.over_parts(work)
+        each = (found.diagonal, found.columns, *([] if found.matrix is None else [found.matrix]))
+        return Confusion(self.rows, *(sums / self.table.weight_total for sums in each))
 
-class Storage(ABC):
-    """One way to hold checked rows; ``proba`` (n, K) are always rows that were checked, and have a ``shape``."""
+    def decided_by(self, calibrator: Calibrator | None) -> TableOracle:
+        """Return the oracle that decides by another calibration of the rows, and counts by the truth of this one.
 
-    backend: ClassVar[str]
-    is_truncated: ClassVar[bool] = False
-
-    @abstractmethod
-    def scaled(self, proba: Any, W: Array, b: Array, floor: float) -> Any:
-        """Return ``softmax(W log(p + floor) + b)`` (n, K), W (K,) or (K, K), in the dtype of ``proba``."""
-
-    @abstractmethod
-    def calibrated(self, calibrator: Calibrator, proba: Any) -> Checked:
-        """Return what a calibrator makes of the rows, checked in turn."""
-
-    def dtype(self, proba: Any) -> np.dtype[Any]:
-        """Return the type that scores are computed in."""
-        return np.dtype(proba.dtype)
-
-    @abstractmethod
-    def hashes(self, proba: Any, *, ordered: bool = True) -> NDArray[np.uint64]:
-        """Return the hash of every row (n,), by the order of the columns or without (`confmax.tables.fingerprints`)."""
-
-    def rows(self, proba: Any, chosen: NDArray[Any]) -> Any:
-        """Return the ``chosen`` rows (n,), a mask or indices."""
-        return proba[chosen]
-
-    def is_on_host(self, proba: Any) -> bool:
-        """Whether the rows are in host memory."""
-        return True
-
-    @abstractmethod
-    def dense(self, proba: Any, what: str) -> Checked:
-        """Return the rows as an array in host memory, which ``what`` needs; ValueError if that would be large."""
-
-    @abstractmethod
-    def column_sums(self, proba: Any, weight: Array | None, *, spread: bool) -> Array:
-        """Return the sums of ``p`` by class (K,), with ``spread`` of ``p (1 - p)``, by ``weight`` (n,), in float64."""
-
-    @abstractmethod
-    def columns(self, proba: Any, classes: Sequence[int]) -> Iterator[tuple[NDArray[Any], Any]]:
-        """Yield the probabilities (m,) of each of ``classes`` in host memory, and their rows: m indices, or a slice.
-
-        Probabilities that are left out are zero.
+        It says what a rule on raw probabilities is worth under the estimate from calibrated ones.
         """
-
-    @abstractmethod
-    def probability_of(self, proba: Any, decision: NDArray[Any]) -> NDArray[Any]:
-        """Return each row's probability of its ``decision`` (n,), zero for one that is no class."""
-
-    def sums_by_decision(self, proba: Any, weight: Array | None, decision: NDArray[Any], n_decisions: int) -> Array:
-        """Return the sums of the rows of every decision (K, M), by ``weight`` (n,), in float64."""
-        out = np.zeros((proba.shape[1], n_decisions))
-        order = np.argsort(decision, kind="stable")
-        made, starts = np.unique(decision[order], return_index=True)
-        # of very many decisions only those that are made take a product with their rows
-        for j, chosen in zip(made, np.split(order, starts[1:]), strict=True):
-            out[:, j] = (np.ones(len(chosen)) if weight is None else weight[chosen]) @ self.rows(proba, chosen)
-        return out
-
-    @abstractmethod
-    def decide(self, proba: Any, gains: Gains) -> NDArray[Any]:
-        """Return the decisions (B, n) of every gain on every row in host memory; ties go to the largest index."""
-
-    def decide_one(self, proba: Any, gains: Gains) -> Any:
-        """Return the decisions (n,) of one gain, int64, where the rows are."""
-        return self.decide(proba, gains)[0].astype(np.int64, copy=False)
-
-    @abstractmethod
-    def drawn(self, proba: Any, gains: Gains, weights: Array, seed: int, keys: Any) -> Any:
-        """Return the decision (n,) of every row by the atom that its key draws, int64, where the rows are.
-
-        ``keys`` (n,) are those of `given_hashes`, or words in host memory.
-        """
-
-    @abstractmethod
-    def probabilities(self, proba: Any, gains: Gains, weights: Array) -> Any:
-        """Return the probability of every decision (n, M) under a draw of the gain, where the rows are."""
-
-    @abstractmethod
-    def with_entries(self, proba: Any, change: Callable[[NDArray[Any], Any], NDArray[Any]]) -> Any:
-        """Return rows (n, L) with other entries, `confmax.tables.several.with_entries`."""
-
-    @abstractmethod
-    def decide_labels(self, proba: Any, gains: Gains, decisions: Decisions) -> Any:
-        """Return which labels one gain chooses on every row (n, L), 0 or 1, held as the rows are."""
-
-    def searched(self, checked: Checked) -> Checked:
-        """Return rows of labels as thresholds are searched on them: in host memory."""
-        return checked
-
-    def stacked(self, parts: Sequence[Any]) -> Any:
-        """Return rows of several parts as those of one, in their order."""
-        return np.concatenate(parts)
-
-    def averaged(self, parts: Sequence[Any], weights: Array) -> Any:
-        """Return the sum of ``parts`` (n, L) by their ``weights``, in float64."""
-        return sum(part * weight for part, weight in zip(parts, weights, strict=True))
-
-    def as_given(self, proba: Any, found: Any) -> Any:
-        """Return what was ``found`` for each entry of given ``proba`` (n, L), in the form in which these came."""
-        return found
-
-    @abstractmethod
-    def oracle(self, table: Table, model_share: float) -> Oracle:
-        """Return this kind's oracle over a table; one in another storage is converted, by way of an array."""
-
-    @abstractmethod
-    def counted_by(self, table: MemoryTable, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
-        """Return `Table.counted_by`."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class MemoryTable(Checked, Table):
-    """A checked table of class probabilities in memory.
-
-    Labels are column numbers (n,), or where rows have several labels a matrix (n, L) of 0 and 1. Weights have any unit;
-    None means equal ones. ``decisions`` say what is decided for a row.
-
-    ``calibrator`` has made ``proba`` from the probabilities of ``raw``, the table as it was given; both are None for
-    that table itself. ``groups`` are those of the rows of a part of a table in parts, in the order of the groups, or of
-    its sample.
-
-    ``copies`` (n,) are set where each row stands for several equal ones (`confmax.evaluate.lines`), so many of them,
-    and its weight is theirs together.
-    """
-
-    _: KW_ONLY
-    labels: NDArray[Any] | None
-    weight: Array | None
-    classes: tuple[Any, ...]
-    calibrator: Calibrator | None = None
-    raw: MemoryTable | None = None
-    groups: Any = None
-    decisions: Decisions = ONE
-    copies: NDArray[np.int64] | None = None
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self.proba.shape[0])
-
-    # the total is cached, because every scan divides by it
-    @cached_property
-    def weight_total(self) -> float:
-        return float(self.n_rows if self.weight is None else self.weight.sum())
-
-    @property
-    def n_weighted(self) -> int:
-        """Number of rows whose weight is not zero."""
-        return self.n_rows if self.weight is None else int(np.count_nonzero(self.weight))
-
-    def calibrated(self, calibrator: Calibrator | None) -> MemoryTable:
-        # calibrations are never stacked: each is applied to the probabilities as they were given
-        raw = self if self.raw is None else self.raw
-        if calibrator is None:
-            return raw
-        if self.decisions.several:
-            return replace(raw, proba=calibrator.transform(raw.proba), calibrator=calibrator, raw=raw, totals=None)
-        # () until rows have been calibrated, None where they are not kept
-        kept = raw.__dict__.get("_last_calibrated")
-        if kept and kept[0] is calibrator:
-            found = kept[1]
-        else:
-            found = raw.storage.calibrated(calibrator, raw.proba)
-            if kept is not None:
-                raw.__dict__["_last_calibrated"] = (calibrator, found)
-        return replace(
-            raw, storage=found.storage, proba=found.proba, calibrator=calibrator, raw=raw, totals=found.totals
-        )
-
-    def in_memory(self) -> MemoryTable:
-        return self
-
-    def dense(self, what: str) -> MemoryTable:
-        """Return the table with ``proba`` as an array in host memory, which ``what`` needs: itself if it is one."""
-        kept = self.__dict__.get("_dense")
-        if kept is None:
-            found = self.storage.dense(self.proba, what)
-            if found.proba is self.proba:
-                # not kept: a table that refers to itself is freed late
-                return self
-            kept = self.__dict__["_dense"] = self.held_as(found.storage, found.proba)
-        return kept
-
-    def density_of_ties(self, functions: Gains, prices: Array) -> Array | None:
-        """Return the second derivative (d, d) of the support function of d linear ``functions``, by their ``prices``.
-
-        It is known of reduced gains of probabilities, if the rows are in host memory: they leave no device. Of several
-        labels per row it is not.
-        """
-        on_host = self.storage.is_on_host(self.proba)
-        if functions.full is not None or functions.power or self.decisions.several or not on_host:
-            return None
-        rows = self
-        if self.storage.backend != "array":
-            rows = self._read_for_ties
-        return density_of_ties(rows.proba, rows.weight, rows.weight_total, functions, prices)
+        return TableOracle(self.table, self.model_share, by=(calibrator,))
 
     @cached_property
-    def _read_for_ties(self) -> MemoryTable:
-        """The rows that are read, as an array: that of a sparse table may be large."""
-        chosen = rows_read(self.n_rows, self.n_classes)
-        return (self if chosen is None else self.take(chosen)).dense("the density of rows that tie")
+    def groups_apart(self) -> list[TableOracle]:
+        """The oracles of the groups that have weight, of a table in memory whose groups lie side by side."""
+        shares = np.broadcast_to(np.asarray(self.model_share, dtype=np.float64), (len(self.table.groups),)).tolist()
+        rows = zip(shares, self.table.head.groups_apart, strict=True)
+        return [Table.of(part).oracle(share) for share, part in rows if part.weight_total]
 
-    def held_as(self, storage: Storage, proba: Any) -> MemoryTable:
-        """Return the same rows as ``proba`` (n, K) in another ``storage``."""
-        # the sums of the columns are left out: in another storage they are added in another order
-        return replace(self, storage=storage, proba=proba, totals=None, calibrator=None, raw=None, groups=None)
 
-    def with_rows(self, proba: Any, labels: NDArray[np.int64] | None, weight: Array | None) -> MemoryTable:
-        """Return checked rows of the same classes, held alike: ``proba`` (m, K), ``labels`` and ``weight`` (m,)."""
-        return MemoryTable(self.storage, proba, labels=labels, weight=weight, classes=self.classes)
+# --- what is run on a part -------------------------------------------------------------------------------------------
 
-    def oracle(self, model_share: Any) -> Oracle:
-        return self.storage.oracle(self, model_share)
 
-    def counted_by(self, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
-        return self.storage.counted_by(self, oracle, gains, matrix=matrix)
+def _on_part(
+    work: Callable[[Part], T], calibrator: Calibrator | None, decisions: Decisions, unit: int, checked: CheckedPart
+) -> T | None:
+    rows = checked.in_unit(unit).rows
+    if rows is None or (rows.weight is not None and not rows.weight.any()):
+        return None
+    if rows.decisions != decisions:
+        rows = replace(rows, decisions=decisions)
+    return work(rows.calibrated(calibrator))
 
-    def row_hashes(self) -> NDArray[np.uint64]:
-        """Return the hash of every row (n,), of which samples are made: that of the row as it was given.
 
-        Neither a calibrator nor the division of rows by their sums changes it; float64 counts as float32.
-        """
-        return self._row_hashes
+def _in_list(work: Callable[[Part], T], part: Part) -> list[T]:
+    return [work(part)]
 
-    @cached_property
-    def _row_hashes(self) -> NDArray[np.uint64]:
-        if self.hashes is not None:
-            return self.hashes
-        return self.storage.hashes(self.proba) if self.raw is None else self.raw.row_hashes()
 
-    def unordered_hashes(self) -> NDArray[np.uint64]:
-        """Return the hash of the entries of every row (n,), of which folds are made: the order of columns is no matter.
+def _scanned(
+    gains: Gains, share: Any, layout: Layout | None, matrix: bool, by: tuple[Calibrator | None] | None, part: Part
+) -> Confusion:
+    deciding = None if by is None else part.calibrated(by[0])
+    return scanned(part, gains, share, layout, matrix=matrix, by=deciding)
 
-        As `row_hashes` in all else.
-        """
-        return self._unordered_hashes
 
-    @cached_property
-    def _unordered_hashes(self) -> NDArray[np.uint64]:
-        if self.unordered is not None:
-            return self.unordered
-        return self.storage.hashes(self.proba, ordered=False) if self.raw is None else self.raw.unordered_hashes()
+def _column_totals(part: Part) -> Array:
+    return part.column_totals
 
-    def fingerprint(self) -> Fingerprint | None:
-        """Return what tells these rows from others, whatever the order of rows and columns; None without labels."""
-        return None if self.labels is None else fingerprint(self.unordered_hashes(), self.labels, self.classes)
 
-    def take(self, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> MemoryTable:
-        """Return the ``chosen`` rows (n,), a mask or indices, as a table; hashed as they were given."""
-        # a part keeps the hashes of its rows, so that samples and folds of a part are those of the whole table
-        given = self.unordered is None and self.raw is None
-        unordered = None if given else self.unordered_hashes()
-        hashed = replace(self, hashes=self.row_hashes(), unordered=unordered, calibrator=None, raw=None)
-        return hashed.at(chosen)
+def _totals_by_group(part: Part) -> Array:
+    return np.asarray(part.by_group[2].reshape(-1))
 
-    def at(self, chosen: Any) -> MemoryTable:
-        """Return the ``chosen`` rows, a slice, a mask or indices (n,), with the hashes that are known."""
 
-        def part(values: Any) -> Any:
-            return None if values is None else values[chosen]
-
-        return replace(
-            self,
-            proba=self.storage.rows(self.proba, chosen),
-            totals=None,
-            hashes=part(self.hashes),
-            unordered=part(self.unordered),
-            labels=part(self.labels),
-            weight=part(self.weight),
-            groups=None if self.groups is None else self.groups.take(chosen),
-            copies=part(self.copies),
-        )
-
-    @cached_property
-    def groups_apart(self) -> tuple[MemoryTable, ...]:
-        """The rows of each group, of a table whose rows lie in the order of their groups, without a copy."""
-        edges = np.searchsorted(self.groups.codes, np.arange(len(self.groups) + 1)).tolist()
-        raw = [None] * len(self.groups) if self.raw is None else self.raw.groups_apart
-        parts = [self.at(slice(low, high)) for low, high in pairwise(edges)]
-        return tuple(replace(part, raw=given, groups=None) for part, given in zip(parts, raw, strict=True))
-
-    def sampled(self, fraction: float) -> MemoryTable:
-        """Return about this ``fraction`` of the rows, in (0, 1), chosen by the hash of their probabilities."""
-        if fraction not in self._samples:
-            self._samples.clear()
-            self._samples[fraction] = self.take(chosen_by_hash(self.row_hashes(), fraction))
-        return self._samples[fraction]
-
-    @cached_property
-    def _samples(self) -> dict[float, MemoryTable]:
-        # the last one: searches within limits of other numbers ask for it again
-        return {}
-
-    @cached_property
-    def label_columns(self) -> LabelColumns:
-        """The columns of several labels per row in an array."""
-        return LabelColumns(self.proba, self.labels)
-
-    def label_weight(self) -> Array:
-        return self._label_weight
-
-    def positives(self) -> NDArray[np.int64]:
-        labels = self.labels
-        assert labels is not None
-        return label_counts(labels if self.weight is None else labels[self.weight > 0.0])
-
-    @cached_property
-    def _label_weight(self) -> Array:
-        assert self.labels is not None
-        if self.decisions.several:
-            if self.weight is None:
-                return label_counts(self.labels) / self.n_rows
-            return np.asarray(self.weight @ self.labels / self.weight.sum())
-        counts = np.bincount(self.labels, weights=self.weight, minlength=self.n_classes)
-        return counts / counts.sum()
-
-    @cached_property
-    def _mean_probability(self) -> Array:
-        # the pass that checked the rows has added up the columns already
-        if self.weight is None and self.totals is not None:
-            return self.totals / self.n_rows
-        return self.column_sums(self.weight) / self.weight_total
-
-    def column_sums(self, weight: Array | None, *, spread: bool = False) -> Array:
-        """Return the sums of ``p`` by class (K,), with ``spread`` of ``p (1 - p)``, by ``weight`` (n,), in float64."""
-        return self.storage.column_sums(self.proba, weight, spread=spread)
-
-    def probability_of(self, decision: NDArray[Any]) -> NDArray[Any]:
-        """Return each row's probability of its ``decision`` (n,), zero for one that is no class."""
-        return self.storage.probability_of(self.proba, decision)
-
-    def decide(self, gains: Gains, calibrator: Calibrator | None = None) -> NDArray[Any]:
-        """Return the decisions (B, n) of all ``gains`` under a ``calibrator`` of these rows, in host memory."""
-        # a calibrator may give rows of another storage, and those decide
-        found = self if calibrator is None else self.storage.calibrated(calibrator, self.proba)
-        return found.storage.decide(found.proba, gains)
+def _content(checked: CheckedPart) -> int:
+    """Return the hash of the content of a part, which is a sum over its rows."""
+    found = None if checked.rows is None else checked.rows.fingerprint()
+    return 0 if found is None else found.content

@@ -8,17 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax import kernels
-from confmax.confusion import Array, Gains
+from confmax.confusion import Array, Confusion, Gains
 from confmax.tables import arrays
-from confmax.tables.array.oracle import ArrayOracle, decide, decide_drawn, decide_unchecked
+from confmax.tables.array.oracle import decide, decide_drawn, decide_unchecked, scan
 from confmax.tables.columns import column_names, holds_lists, in_class_order, rows_of_lists, without_columns
 from confmax.tables.decisions import Decisions
 from confmax.tables.draws import coefficients, given_keys
 from confmax.tables.fingerprints import unordered_hashes
 from confmax.tables.kinds import Beside, Converted, Rule, register
 from confmax.tables.memory import MemoryKind, warn_of_duplicates
+from confmax.tables.part import Part
 from confmax.tables.precision import features, is_wide
-from confmax.tables.table import Calibrator, Checked, Oracle, Table
+from confmax.tables.storage import Calibrator, Checked
 
 
 @final
@@ -101,12 +102,14 @@ class Arrays(MemoryKind):
 
         return decide_labels(proba, gains, decisions)
 
-    def oracle(self, table: Table, model_share: float) -> Oracle:
-        from confmax.tables.array.labels import LabelsOracle
+    def scan(self, part: Part, gains: Gains, share: Any, *, matrix: bool, by: Part) -> Confusion:
+        if part.several:
+            from confmax.tables.array.labels import scan_labels
 
-        if table.decisions.several:
-            return LabelsOracle(table.dense("backend='array'"), model_share)
-        return ArrayOracle(table.dense("backend='array'"), model_share)
+            return scan_labels(part, gains, share, matrix=matrix, by=by)
+        if by is not part or kernels.native is None:
+            return self.counted(part, gains, share, matrix=matrix, by=by)
+        return scan(part, gains, share, matrix=matrix)
 
     def predict_index(self, rule: Rule, proba: Any, beside: Beside) -> NDArray[np.int64]:
         """Return the decisions (n,) of a rule, from one scan that checks the rows too where that is possible."""

@@ -1,4 +1,4 @@
-"""The oracle and the decisions of several labels per row, in an array.
+"""The scan and the decisions of several labels per row, in an array.
 
 As for one class (`confmax.tables.array.oracle`), the compiled scan decides as NumPy does, bit for bit, and its sums do
 not depend on the number of threads.
@@ -7,11 +7,10 @@ not depend on the number of threads.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from confmax import kernels
 from confmax.confusion import Array, Confusion, Gains
@@ -19,8 +18,8 @@ from confmax.kernels.blocks import chunk_rows, over_rows
 from confmax.tables.array.oracle import MATRIX_CELLS
 from confmax.tables.columns import warn
 from confmax.tables.decisions import Decisions
+from confmax.tables.part import Part
 from confmax.tables.precision import answered, gain_coefficients, is_wide
-from confmax.tables.table import MemoryTable
 
 CELLS = 1 << 20  # scores that NumPy holds at a time
 
@@ -54,62 +53,33 @@ def decide_labels(proba: NDArray[Any], gains: Gains, decisions: Decisions) -> ND
     return out
 
 
-class LabelsOracle:
-    """The oracle of a table of several labels per row: probabilities P (n, L), labels Y (n, L) of 0 and 1 or None.
+def scan_labels(part: Part, gains: Gains, share: Any, *, matrix: bool, by: Part) -> Confusion:
+    """Return `Storage.scan` of several labels per row: rows are decided by ``by``, and ``share`` is one or (L,).
 
-    Rows are decided by P, and statistics are sums of ``S_l = m_l P_l + (1 - m_l) Y_l``.
-
-    Parameters
-    ----------
-    table : MemoryTable
-        The rows, with labels (n, L) of 0 and 1 and the ``decisions`` that are made for a row.
-    model_share : float or ndarray (L,)
-        The shares m: of the model in the statistics, of all labels or of each.
-
-    Attributes
-    ----------
-    rows : ndarray (L,)
-        Means of S: what part of all weight has the label.
-    exact : bool
-        Whether the answers are true maximisers: all shares are one.
+    Statistics are sums of ``S_l = m_l P_l + (1 - m_l) Y_l``, of probabilities P, labels Y and shares m. ValueError if a
+    ``matrix`` is asked for: decisions of several labels have none.
     """
+    refuse_matrix(matrix=matrix)
+    shares = np.broadcast_to(np.asarray(share, dtype=np.float64), (part.n_classes,))
+    return answered(gains, by.proba, lambda rows, some: _scanned(part, rows, some, shares, own=by is part))
 
-    def __init__(self, table: MemoryTable, model_share: ArrayLike) -> None:
-        self.table = table
-        self.model_share: Any = model_share
-        self.shares = np.broadcast_to(np.asarray(model_share, dtype=np.float64), (table.n_classes,))
-        self.exact = bool((self.shares == 1.0).all())
-        if table.labels is None and not self.exact:
-            raise ValueError("a share of the model below 1 counts labels, and this table has none; pass `y=`")
 
-    @cached_property
-    def rows(self) -> Array:
-        of_model = (
-            self.shares * self.table.mean_probability() if (self.shares > 0.0).any() else np.zeros(len(self.shares))
-        )
-        return of_model if self.exact else of_model + (1.0 - self.shares) * self.table.label_weight()
+def refuse_matrix(*, matrix: bool) -> None:
+    """Refuse, by a ValueError, to give the ``matrix`` of decisions of several labels."""
+    if matrix:
+        raise ValueError("decisions of several labels per row have no confusion matrix; ask without `matrix`")
 
-    def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
-        """Return, for each of ``gains``, the statistics of its decisions, fractions of all weight; ``rows`` are S's.
 
-        ValueError if a ``matrix`` is asked for: decisions of several labels have none.
-        """
-        if matrix:
-            raise ValueError("decisions of several labels per row have no confusion matrix; ask without `matrix`")
-        return answered(gains, self.table.proba, self._confusion)
-
-    def _confusion(self, proba: NDArray[Any], gains: Gains) -> Confusion:
-        """Return the statistics of all gains, in the type of ``proba``."""
-        sums = self._sums(proba, gains, self.table.decisions)
-        return Confusion(self.rows, sums[:, 0], sums[:, 1])
-
-    def _sums(self, proba: NDArray[Any], gains: Gains, decisions: Decisions) -> Array:
-        """Return the means of S and of 1 (B, 2, L) over the decisions of all gains."""
-        needed = bool((self.shares > 0.0).any()), not self.exact
-        first, second = _coefficients(gains, proba.dtype)
-        by = _sums_by_numpy if kernels.native is None else _sums_by_kernel
-        p, y, made = np.moveaxis(by(self.table, proba, (first, second), decisions, needed), 1, 0)
-        return np.stack([self.shares * p + (1.0 - self.shares) * y, made], axis=1) / self.table.weight_total
+def _scanned(part: Part, proba: NDArray[Any], gains: Gains, shares: Array, *, own: bool) -> Confusion:
+    """Return the sums of all gains, decided by ``proba`` in its type: the ``own`` one of a part, or another."""
+    needed = bool((shares > 0.0).any()), bool((shares < 1.0).any())
+    coefficients = _coefficients(gains, proba.dtype)
+    if own and kernels.native is not None:
+        sums = _sums_by_kernel(part, proba, coefficients, part.decisions, needed)
+    else:
+        sums = _sums_by_numpy(part, proba, coefficients, part.decisions, needed)
+    p, y, made = np.moveaxis(sums, 1, 0)
+    return Confusion(np.zeros(part.n_classes), shares * p + (1.0 - shares) * y, made)
 
 
 def _blocks(proba: NDArray[Any]) -> Iterator[slice]:
@@ -133,7 +103,7 @@ def _kernel_decisions(decisions: Decisions, L: int) -> tuple[int, int]:
 
 
 def _sums_by_kernel(
-    table: MemoryTable,
+    part: Part,
     proba: NDArray[Any],
     by: tuple[NDArray[Any], NDArray[Any]],
     decisions: Decisions,
@@ -141,36 +111,37 @@ def _sums_by_kernel(
 ) -> Array:
     """Return the sums (B, 3, L) of P, Y and 1 by weight over the rows that choose a label; zeros if not ``needed``."""
     n, L = proba.shape
-    labels = table.labels if needed[1] else NO_BYTES
-    weight = np.empty(0) if table.weight is None else table.weight
+    labels = part.labels if needed[1] else NO_BYTES
+    weight = np.empty(0) if part.weight is None else part.weight
     how = _kernel_decisions(decisions, L)
     chunk = chunk_rows(L, n)
     # a part of the rows more is a copy of all sums more
     chunk *= -(-n // (chunk * max(1, MATRIX_CELLS // (3 * by[0].size))))
     sums = np.zeros((-(-n // chunk), len(by[0]), 3, L))
 
-    def work(part: int, start: int, stop: int) -> None:
-        kernels.native.scan_labels(proba, start, stop, *by, *how, labels, weight, int(needed[0]), sums[part], NO_BYTES)
+    def work(place: int, start: int, stop: int) -> None:
+        kernels.native.scan_labels(proba, start, stop, *by, *how, labels, weight, int(needed[0]), sums[place], NO_BYTES)
 
     over_rows(work, n, chunk)
     return np.asarray(sums.sum(axis=0))
 
 
 def _sums_by_numpy(
-    table: MemoryTable,
+    part: Part,
     proba: NDArray[Any],
     by: tuple[NDArray[Any], NDArray[Any]],
     decisions: Decisions,
     needed: tuple[bool, bool],
 ) -> Array:
     """Return `_sums_by_kernel`: the definition, which the kernel is tested against."""
-    warn(kernels.without_kernels(proba.size))
+    if kernels.native is None:
+        warn(kernels.without_kernels(proba.size))
     out = np.zeros((len(by[0]), 3, proba.shape[1]))
-    for part in _blocks(proba):
-        P = proba[part]
-        weight = np.ones(len(P)) if table.weight is None else table.weight[part]
-        Y = None if table.labels is None or not needed[1] else table.labels[part]
-        values = [P if needed[0] else None, Y, 1.0]
+    for rows in _blocks(proba):
+        P = proba[rows]
+        weight = np.ones(len(P)) if part.weight is None else part.weight[rows]
+        Y = None if part.labels is None or not needed[1] else part.labels[rows]
+        values = [part.proba[rows] if needed[0] else None, Y, 1.0]
         for g, (first, second) in enumerate(zip(*by, strict=True)):
             chosen = weight[:, None] * decisions.chosen(P * first + second)
             for term, x in enumerate(values):

@@ -1,4 +1,4 @@
-"""The default oracle, and decisions: scans of the table as it lies, block by block in the cache.
+"""Scans of rows in an array as they lie, and decisions, block by block in the cache.
 
 Statistics are summed per chunk of rows, chunks in a fixed order: the result does not depend on the number of threads.
 No fused multiply-add and no reassociation: compiled decisions equal those of NumPy bit for bit.
@@ -21,8 +21,8 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.kernels.blocks import block_rows, chunk_rows, over_rows
 from confmax.tables.columns import warn
 from confmax.tables.fingerprints import column_factors
+from confmax.tables.part import Part
 from confmax.tables.precision import answered, decided, features, gain_coefficients, is_wide, units
-from confmax.tables.table import MemoryTable, TableOracle
 
 MATRIX_CELLS = 1 << 24  # partial statistics hold at most this many cells together
 ROWS = 4096  # whose scores NumPy holds at a time
@@ -168,68 +168,51 @@ def _checked_in_blocks(
     return bool(broken.any())
 
 
-def kernel_truth(table: MemoryTable, model_share: float) -> tuple[float, NDArray[np.int64], Array]:
+def kernel_truth(part: Part, model_share: float) -> tuple[float, NDArray[np.int64], Array]:
     """Return what kernels count by: the share of the model, labels and weights (n,), empty where there are none."""
-    labels = np.empty(0, dtype=np.int64) if table.labels is None else table.labels
-    return model_share, labels, np.empty(0) if table.weight is None else table.weight
+    labels = np.empty(0, dtype=np.int64) if part.labels is None else part.labels
+    return model_share, labels, np.empty(0) if part.weight is None else part.weight
 
 
-class ArrayOracle(TableOracle):
-    """Oracle on a table in memory, an array that it does not copy: compiled, or by NumPy where no compiler was."""
+def scan(part: Part, gains: Gains, share: float, *, matrix: bool) -> Confusion:
+    """Return `Storage.scan` of rows in an array, which are decided by their own probabilities, by the kernels."""
+    return answered(gains, part.proba, lambda rows, some: _scanned(part, rows, some, share, matrix=matrix))
 
-    table: MemoryTable
 
-    def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
-        if kernels.native is None:
-            warn(kernels.without_kernels(self.table.proba.size))
-            return self.table.counted_by(self, gains, matrix=matrix)
-        return answered(gains, self.table.proba, lambda rows, part: self._scanned(rows, part, matrix=matrix))
+def _scanned(part: Part, proba: NDArray[Any], gains: Gains, share: float, *, matrix: bool) -> Confusion:
+    """Decide every row by every gain, in the type of ``proba``."""
+    first, second = kernel_gains(gains, proba.dtype)
+    alone = only_classes(gains)
+    truth = kernel_truth(part, share)
+    (n, K) = proba.shape
+    B = len(gains)
+    M = gains.n_decisions
+    chunk = chunk_rows(K, n)
+    # a part of the rows more is a copy of all statistics more
+    most = MATRIX_CELLS // (B * M * ((K if matrix else 0) + 8))
+    chunk *= -(-n // (chunk * max(1, most)))
+    parts = -(-n // chunk)
+    size = block_rows(K)
+    sums = np.zeros((parts, B, 4, M, 2))
+    matrices = np.zeros((parts, B, M, K) if matrix else (parts, 1, 0, 0))
+    how = (size, first, second, gains.power, alone, *truth)
 
-    def _scanned(self, proba: NDArray[Any], gains: Gains, *, matrix: bool) -> Confusion:
-        """Decide every row by every gain, in the type of ``proba``."""
-        first, second = kernel_gains(gains, proba.dtype)
-        alone = only_classes(gains)
-        truth = kernel_truth(self.table, self.model_share)
-        (n, K) = proba.shape
-        B = len(gains)
-        M = gains.n_decisions
-        chunk = chunk_rows(K, n)
-        # a part of the rows more is a copy of all statistics more
-        most = MATRIX_CELLS // (B * M * ((K if matrix else 0) + 8))
-        chunk *= -(-n // (chunk * max(1, most)))
-        parts = -(-n // chunk)
-        size = block_rows(K)
-        sums = np.zeros((parts, B, 4, M, 2))
-        matrices = np.zeros((parts, B, M, K) if matrix else (parts, 1, 0, 0))
+    def work(place: int, start: int, stop: int) -> None:
+        kernels.native.scan(proba, start, stop, *how, sums[place], matrices[place], *UNCHECKED, NO_DECISIONS)
 
-        def work(part: int, start: int, stop: int) -> None:
-            kernels.native.scan(
-                proba,
-                start,
-                stop,
-                size,
-                first,
-                second,
-                gains.power,
-                alone,
-                *truth,
-                sums[part],
-                matrices[part],
-                *UNCHECKED,
-                NO_DECISIONS,
-            )
+    over_rows(work, n, chunk)
+    summed = sums.sum(axis=(0, 2))
+    # without weights and without the model, the kernel counts whole numbers, and faster than sums of ones
+    if share == 0.0 and part.weight is None:
+        # counts of labels that differ, and of labels that are met
+        summed = np.stack([summed[..., 1], summed.sum(axis=-1)], axis=-1)
+    full = _matrices(matrices) if matrix else None
+    diagonal, columns = np.ascontiguousarray(summed[:, :K, 0]), np.ascontiguousarray(summed[:, :, 1])
+    return Confusion(np.zeros(K), diagonal, columns, full)
 
-        over_rows(work, n, chunk)
-        summed = sums.sum(axis=(0, 2)) / self.table.weight_total
-        # without weights and without the model, the kernel counts whole numbers, and faster than sums of ones
-        if self.model_share == 0.0 and self.table.weight is None:
-            # counts of labels that differ, and of labels that are met
-            summed = np.stack([summed[..., 1], summed.sum(axis=-1)], axis=-1)
-        full = self._matrices(matrices) if matrix else None
-        return Confusion(self.rows, np.ascontiguousarray(summed[:, :K, 0]), np.ascontiguousarray(summed[:, :, 1]), full)
 
-    def _matrices(self, parts: NDArray[Any]) -> NDArray[Any]:
-        """Return the matrices (B, K, M): what the scan left for all but the first is the difference to it."""
-        whole = parts.sum(axis=0)
-        whole[1:] = np.maximum(whole[1:] + whole[0], 0.0)
-        return np.ascontiguousarray(whole.transpose(0, 2, 1)) / self.table.weight_total
+def _matrices(parts: NDArray[Any]) -> NDArray[Any]:
+    """Return the matrices (B, K, M): what the scan left for all but the first is the difference to it."""
+    whole = parts.sum(axis=0)
+    whole[1:] = np.maximum(whole[1:] + whole[0], 0.0)
+    return np.ascontiguousarray(whole.transpose(0, 2, 1))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from confmax import kernels
 from confmax.errors import InputError
 from confmax.tables.labels import Coded
-from confmax.tables.partitioned.parts import Part, RowsRead, naming, stated_columns
+from confmax.tables.partitioned.parts import RawPart, RowsRead, naming, stated_columns
 
 TURNED_ROWS = 1 << 12
 
@@ -122,7 +122,7 @@ def part_of(
     held: dict[str, NDArray[Any]],
     labels_only: bool = False,
     apart: bool = False,
-) -> Part:
+) -> RawPart:
     """Return what was read of the columns of a ``source`` as arrays; ``place`` is what a person calls these rows.
 
     The probabilities take the memory ``held`` of the part before, unless their columns are to stay ``apart``.
@@ -130,7 +130,7 @@ def part_of(
     labels = _labels(source, table, place)
     group = None if source.group is None else labels_of(table.column(source.group))
     if labels_only:
-        return Part(None, labels, None, place, group)
+        return RawPart(None, labels, None, place, group)
     weight = None if source.weight is None else _numbers(table.column(source.weight), place, source.weight)
     arrays = [_numbers(table.column(name), place, name) for name in source.columns]
     proba: Any = arrays[0]
@@ -140,7 +140,7 @@ def part_of(
     elif source.order is not None:
         proba = np.ascontiguousarray(proba[:, source.order])
     beside = table.select(list(source.beside)) if source.beside else None
-    return Part(proba, labels, weight, place, group, beside)
+    return RawPart(proba, labels, weight, place, group, beside)
 
 
 def with_keys(table: Any, keys: Mapping[str, Any], n_rows: int | None = None) -> Any:

@@ -296,7 +296,7 @@ def _on_blocks(work: Any, join: Any, order: Any, first: int, lengths: list[int],
     given = [_by_block(held[low:high], lengths) for low, high in pairwise(edges)]
     blocks = [(None if x is None else _in_order(x, order), *beside) for x, *beside in zip(*given, strict=True)]
     made = (
-        work(parts.Part(x, y, weight, f"partition {number}", group))
+        work(parts.RawPart(x, y, weight, f"partition {number}", group))
         for number, (x, y, weight, group) in enumerate(blocks, first)
     )
     return parts.attempted(join, made)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from confmax.tables.columns import first_repeated
 from confmax.tables.partitioned.arrow import NamedSource, columns_to_read, part_of, short, with_keys
 from confmax.tables.partitioned.locations import Location, RemoteArray, no_array, reaching
-from confmax.tables.partitioned.parts import Part, refuse_missing
+from confmax.tables.partitioned.parts import RawPart, refuse_missing
 
 # Row groups that begin within so many probabilities are read together. A part costs about a millisecond of its own, as
 # long as the scan of a tenth of these; larger parts would only take more memory.
@@ -117,7 +117,7 @@ class FileSource(NamedSource):
                 (pieces, part) = read_now
                 refused = None
                 try:
-                    if not isinstance(part, Part):
+                    if not isinstance(part, RawPart):
                         # the row groups become a part only now: until here the part before it was in use, whose memory
                         # it takes
                         place = str(pieces[0]) if len(pieces) == 1 else f"{pieces[0]} to {pieces[-1]}"
@@ -202,7 +202,7 @@ def _read(table: Any) -> Any:
     return table
 
 
-def _mapped_parts(source: FileSource, *, labels_only: bool = False) -> Iterator[tuple[Sequence[Piece], Part]]:
+def _mapped_parts(source: FileSource, *, labels_only: bool = False) -> Iterator[tuple[Sequence[Piece], RawPart]]:
     """Yield the parts of a memory-mapped array, copied into memory."""
     for piece in source.pieces:
         piece.refuse_changed()
@@ -214,7 +214,7 @@ def _mapped_parts(source: FileSource, *, labels_only: bool = False) -> Iterator[
         if proba is not None and source.order is not None:
             proba = np.ascontiguousarray(proba[:, source.order])
         groups = None if group is None else np.array(map_array(group)[rows])
-        yield (piece,), Part(proba, labels, weights, str(piece), groups)
+        yield (piece,), RawPart(proba, labels, weights, str(piece), groups)
 
 
 def width_of_lists(source: FileSource) -> int:

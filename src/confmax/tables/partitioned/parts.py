@@ -7,10 +7,9 @@ a bad row again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from hashlib import blake2b
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -22,17 +21,19 @@ from confmax.errors import InputError, extended
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.arrays import as_array, as_float, part_weight
 from confmax.tables.decisions import Decisions
-from confmax.tables.fingerprints import column_factors
+from confmax.tables.fingerprints import Fingerprint, column_factors
 from confmax.tables.groups import Groups, distinct_groups
 from confmax.tables.labels import Coded, counted, encode_labels, vector
+from confmax.tables.part import CheckedPart, Part
 from confmax.tables.several import encoded
-from confmax.tables.table import Checked, MemoryTable, T
+from confmax.tables.storage import Checked
+from confmax.tables.table import T
 
 RowsRead = Callable[[int, int], None]  # takes the rows read of a pass so far, and the rows of the table
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class RawPart:
     """The rows of one part as they lie there, unchecked: n may be zero.
 
     Probabilities (n, K) are in the order of the source's columns, None where labels alone are read. Labels, weights and
@@ -85,25 +86,32 @@ class Source(Protocol):
 class Summary:
     """What one part, or all of them, add up to.
 
-    Rows, those whose weight is not zero, the sum of the weights, the weighted sum of each column (K,), the weight of
-    each true class (K,), the chosen rows of each part, and the number of parts in which some row was divided by its
-    sum. Of every group: the number of rows of each true class, their weight, and the weighted sum of each column (3, G,
-    K). Of several labels, how many rows with weight have each (L,). The content (1,) of the fingerprint; with rows of
-    which it is not known, that of all is not known. Empty without labels or groups. All weights are times two to the
-    power of ``unit``, the largest of all parts.
+    It is `Known`, with the ``sample``, the chosen rows of each part, and ``renormalised``, the number of parts in which
+    some row was divided by its sum. The ``content`` (1,) is that of the fingerprint; with rows of which it is not
+    known, that of all is not known. The ``unit`` is the largest of all parts.
     """
 
     n_rows: int
     n_weighted: int
-    weight: float
-    totals: Array
-    label_weight: Array
-    sample: tuple[MemoryTable, ...]
+    weight_total: float
+    weight_ends: tuple[float, float]
+    column_totals: Array
+    label_sums: Array
+    sample: tuple[Part, ...]
     renormalised: int
     by_group: Array
-    positives: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    positive_rows: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     content: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
     unit: int = 0
+
+    @property
+    def several(self) -> bool:
+        """Whether a row may have several labels."""
+        return bool(self.positive_rows.size)
+
+    def fingerprint(self) -> Fingerprint | None:
+        """Return what tells these labelled rows from others; None where it is not known."""
+        return Fingerprint(self.n_rows, int(self.content[0])) if self.content.size else None
 
     def __add__(self, other: Summary) -> Summary:
         """Return the summary of the rows of both."""
@@ -111,19 +119,22 @@ class Summary:
         unit = max(self.unit, other.unit)
         one, two = self._in_unit(unit), other._in_unit(unit)
         added = {each.name: getattr(one, each.name) + getattr(two, each.name) for each in fields(Summary)}
-        return Summary(**{**added, "unit": unit})
+        least, most = zip(one.weight_ends, two.weight_ends, strict=True)
+        return Summary(**{**added, "weight_ends": (min(least), max(most)), "unit": unit})
 
     def _in_unit(self, unit: int) -> Summary:
         if self.unit == unit:
             return self
         power = self.unit - unit
+        least, most = self.weight_ends
         counts, *sums = self.by_group if self.by_group.size else (self.by_group,)
         return replace(
             self,
-            weight=float(np.ldexp(self.weight, power)),
-            totals=np.ldexp(self.totals, power),
-            label_weight=np.ldexp(self.label_weight, power),
-            sample=tuple(_in_unit(table, power) for table in self.sample),
+            weight_total=float(np.ldexp(self.weight_total, power)),
+            weight_ends=(float(np.ldexp(least, power)), float(np.ldexp(most, power))),
+            column_totals=np.ldexp(self.column_totals, power),
+            label_sums=np.ldexp(self.label_sums, power),
+            sample=tuple(table.times(power) for table in self.sample),
             by_group=np.stack([counts, *(np.ldexp(part, power) for part in sums)]) if sums else self.by_group,
             unit=unit,
         )
@@ -177,28 +188,8 @@ def naming(part: str) -> Iterator[None]:
 # --- what is run on a part -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class CheckedPart:
-    """A part after its check: its table, None without rows, and what it adds up to.
-
-    The summary rides along, so that a part which is not held is read once for both. Weights are times two to the power
-    of ``unit``, which is that of the part: no part knows the weights of the others.
-    """
-
-    table: MemoryTable | None
-    fraction: float
-    renormalised: bool = False
-    unit: int = 0
-
-    def in_unit(self, unit: int) -> CheckedPart:
-        """Return the part with its weights in another unit."""
-        if self.table is None or self.unit == unit:
-            return self
-        return replace(self, table=_in_unit(self.table, self.unit - unit), unit=unit)
-
-
 def as_table(
-    part: Part, *, classes: tuple[Any, ...], fraction: float, groups: tuple[Any, ...] | None = None
+    part: RawPart, *, classes: tuple[Any, ...], fraction: float, groups: tuple[Any, ...] | None = None
 ) -> CheckedPart:
     """Return the checked table of a part, or with fraction zero the table of one that was found good before.
 
@@ -214,12 +205,12 @@ def as_table(
         labels = None if part.labels is None else encode_labels(given_labels(part.labels), classes, len(P))
         weight, unit = (None, 0) if part.weight is None else part_weight(part.weight, len(P))
         mine = None if groups is None else Groups.of(part.group, len(P), groups)
-    table = MemoryTable(**vars(found), labels=labels, weight=weight, classes=classes, groups=mine)
+    table = Part(**vars(found), labels=labels, weight=weight, classes=classes, groups=mine)
     return CheckedPart(_by_group(table), fraction, found.proba is not P, unit)
 
 
 def as_label_table(
-    part: Part, *, classes: tuple[Any, ...], fraction: float, decisions: Decisions, order: tuple[int, ...] | None
+    part: RawPart, *, classes: tuple[Any, ...], fraction: float, decisions: Decisions, order: tuple[int, ...] | None
 ) -> CheckedPart:
     """Return the checked table of a part whose rows have several labels, with fraction zero of one found good before.
 
@@ -238,17 +229,12 @@ def as_label_table(
             known = fraction == 0 and isinstance(labels, np.ndarray) and labels.dtype.kind in "biuf"
             labels = labels.astype(np.uint8, order="C") if known else encoded(labels, classes, len(P))
         weight, unit = (None, 0) if part.weight is None else part_weight(part.weight, len(P))
-    table = MemoryTable(**vars(found), labels=labels, weight=weight, classes=classes, decisions=decisions)
+    table = Part(**vars(found), labels=labels, weight=weight, classes=classes, decisions=decisions)
     # a sum of float32 above one is made one, anew in every pass
     return CheckedPart(table, fraction, fraction > 0 and bool((P > 1).any()), unit)
 
 
-def _in_unit(table: MemoryTable, power: int) -> MemoryTable:
-    """Return a table whose weights are times two to a ``power``."""
-    return table if table.weight is None else replace(table, weight=np.ldexp(table.weight, power))
-
-
-def _by_group(table: MemoryTable) -> MemoryTable:
+def _by_group(table: Part) -> Part:
     """Return the rows of a part in the order of their groups, if it has any, which then are slices of it."""
     return table if table.groups is None else table.at(np.argsort(table.groups.codes, kind="stable"))
 
@@ -258,7 +244,7 @@ def joined(found: Iterable[CheckedPart]) -> CheckedPart:
     several = list(found)
     unit = max(each.unit for each in several)
     several = [each.in_unit(unit) for each in several]
-    tables = [each.table for each in several if each.table is not None]
+    tables = [each.rows for each in several if each.rows is not None]
     if len(several) == 1 or not tables:
         return several[0]
     whole = _by_group(_one_after_another(tables))
@@ -274,29 +260,20 @@ def given_labels(labels: Any) -> Any:
 
 def summary_of(checked: CheckedPart) -> Summary | None:
     """Return what a part adds up to; None without rows."""
-    table = checked.table
-    if table is None:
+    rows = checked.rows
+    if rows is None:
         return None
-    labelled = np.empty(0)
-    counted = np.empty(0, np.int64)
-    if table.labels is not None and table.decisions.several:
-        counted = table.positives()
-        labelled = (np.ones(table.n_rows) if table.weight is None else table.weight) @ table.labels
-    elif table.labels is not None:
-        labelled = np.bincount(table.labels, weights=table.weight, minlength=table.n_classes).astype(np.float64)
-    # the check has added up the columns of rows that count alike
-    added = table.totals if table.weight is None else None
-    totals = table.column_sums(table.weight) if added is None else added
     return Summary(
-        table.n_rows,
-        table.n_weighted,
-        table.weight_total,
-        totals,
-        labelled,
-        (table.sampled(checked.fraction),),
+        rows.n_rows,
+        rows.n_weighted,
+        rows.weight_total,
+        rows.weight_ends,
+        rows.column_totals,
+        rows.label_sums,
+        (rows.sampled(checked.fraction),),
         int(checked.renormalised),
-        _sums_by_group(table),
-        counted,
+        rows.by_group,
+        rows.positive_rows,
         _content(checked),
         checked.unit,
     )
@@ -304,27 +281,10 @@ def summary_of(checked: CheckedPart) -> Summary | None:
 
 def _content(checked: CheckedPart) -> NDArray[np.uint64]:
     """Return the content (1,) of the fingerprint of a part that is read for the first time, one class for every row."""
-    table = checked.table
-    known = table is None or checked.fraction == 0 or table.decisions.several
-    found = None if known or table is None else table.fingerprint()
+    rows = checked.rows
+    known = rows is None or checked.fraction == 0 or rows.several
+    found = None if known or rows is None else rows.fingerprint()
     return np.array([] if found is None else [found.content], np.uint64)
-
-
-def _sums_by_group(table: MemoryTable) -> Array:
-    if table.groups is None:
-        return np.empty(0)
-    out = np.zeros((3, len(table.groups), table.n_classes))
-    for g, part in enumerate(table.groups_apart):
-        if part.labels is not None:
-            out[0, g] = np.bincount(part.labels, minlength=table.n_classes)
-            out[1, g] = np.bincount(part.labels, part.weight, table.n_classes)
-        out[2, g] = column_totals(part)
-    return out
-
-
-def column_totals(table: MemoryTable) -> Array:
-    """Return the weighted sum of each column (K,) of a part."""
-    return table.column_sums(table.weight)
 
 
 def distinct_labels(source: Source) -> NDArray[Any]:
@@ -352,41 +312,13 @@ def counted_beside(source: Source) -> tuple[dict[Any, int], list[Any]]:
     return labels, list(groups)
 
 
-def _distinct_of(part: Part) -> tuple[dict[Any, int], list[Any]]:
+def _distinct_of(part: RawPart) -> tuple[dict[Any, int], list[Any]]:
     with naming(part.name):
         labels = {} if part.labels is None else counted(given_labels(part.labels))
         return labels, [] if part.group is None else distinct_groups(part.group)
 
 
-def name_of_rows(table: MemoryTable) -> tuple[bytes, int]:
-    """Return what tells the rows of a labelled part, in their order, from those of other parts, and their number.
-
-    Parts are told by what is in them, because a source that reads them anew in every pass gives them no number.
-    """
-    digest = blake2b(table.row_hashes().tobytes(), digest_size=16)
-    for values in (table.labels, None if table.groups is None else table.groups.codes):
-        digest.update(b"" if values is None else values.tobytes())
-    return digest.digest(), table.n_rows
-
-
-def chosen(checked: CheckedPart, *, masks: Mapping[bytes, NDArray[np.uint8]], fraction: float) -> CheckedPart:
-    """Return some rows of a part that has weight, by the packed mask of its `name_of_rows`; ``fraction`` for a sample.
-
-    A ValueError for rows that no mask is of.
-    """
-    table = checked.table
-    if table is None or (table.weight is not None and not table.weight.any()):
-        return CheckedPart(None, fraction)
-    name, n = name_of_rows(table)
-    if name not in masks:
-        raise InputError(
-            "the rows of `proba` came in another order than in the pass before", "write them to a file, and open that"
-        )
-    mask = np.unpackbits(masks[name], count=n).astype(np.bool_)
-    return replace(checked, table=table.take(mask) if mask.any() else None, fraction=fraction)
-
-
-def ordered(parts: tuple[MemoryTable, ...]) -> MemoryTable:
+def ordered(parts: tuple[Part, ...]) -> Part:
     """Return the chosen rows of all parts as one table, in an order that depends on nothing but their content."""
     whole = _one_after_another(parts)
     hashes = whole.row_hashes()
@@ -400,7 +332,7 @@ def ordered(parts: tuple[MemoryTable, ...]) -> MemoryTable:
     return whole.take(order)
 
 
-def _order_of(table: MemoryTable) -> NDArray[np.intp]:
+def _order_of(table: Part) -> NDArray[np.intp]:
     """Return the order of rows by their hashes, then by all that tells them apart."""
     # rows of one hash are equal in float32; in float64 the last digits may differ
     digits = (table.proba * column_factors(table.n_classes).astype(np.float64)).sum(axis=1)
@@ -412,10 +344,10 @@ def _order_of(table: MemoryTable) -> NDArray[np.intp]:
     return np.lexsort([key for key in keys if key is not None])
 
 
-def _one_after_another(tables: Sequence[MemoryTable]) -> MemoryTable:
+def _one_after_another(tables: Sequence[Part]) -> Part:
     """Return the rows of tables of the same classes as one table."""
 
-    def join(one: Callable[[MemoryTable], Any]) -> Any:
+    def join(one: Callable[[Part], Any]) -> Any:
         found = [one(table) for table in tables]
         return None if found[0] is None else np.concatenate(found)
 

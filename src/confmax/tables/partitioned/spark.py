@@ -375,7 +375,7 @@ def _on_partition(work: Callable[[Any], Any], batches: Iterator[Any]) -> Iterato
     yield pa.RecordBatch.from_arrays([pa.array([text], pa.binary())], ["made"])
 
 
-def _part_of(table: Any, name: str) -> parts.Part:
+def _part_of(table: Any, name: str) -> parts.RawPart:
     columns = set(table.column_names)
     labels = None
     if LABEL in columns:
@@ -386,7 +386,7 @@ def _part_of(table: Any, name: str) -> parts.Part:
     with parts.naming(name):
         labels = array_of_lists(table.column(LABELS)) if LABELS in columns else labels
         proba = array_of_lists(table.column(PROBA)) if PROBA in columns else None
-    return parts.Part(proba, labels, weight, name, group)
+    return parts.RawPart(proba, labels, weight, name, group)
 
 
 def _opened(row: Any) -> Any:

@@ -28,7 +28,7 @@ from confmax.tables.labels import Coded
 from confmax.tables.partitioned import arrow, files
 from confmax.tables.partitioned.arrow import NamedSource
 from confmax.tables.partitioned.batches import ARRAY_CHUNK, LABEL, SPOOL, WEIGHT, Stream, stream_of
-from confmax.tables.partitioned.parts import Part, RowsRead, refuse_missing
+from confmax.tables.partitioned.parts import RawPart, RowsRead, refuse_missing
 from confmax.tables.partitioned.table import OPENED, ReadInParts, labels_in_parts, partitioned_table
 from confmax.tables.table import T, Table
 
@@ -173,7 +173,7 @@ def _width_of_lists(source: StreamSource) -> int:
 # --- what a pass reads -----------------------------------------------------------------------------------------------
 
 
-def _content(part: Part) -> int:
+def _content(part: RawPart) -> int:
     """Return the sum of a hash of each row, of its probabilities with its label, weight and group."""
     words = ARRAYS.hashes(np.ascontiguousarray(as_float(np.asarray(part.proba))))
     for role, values in enumerate((part.labels, part.weight, part.group)):

@@ -1,6 +1,6 @@
 """Tables in compressed sparse rows, of very many classes.
 
-The oracle over sparse tables: one scan of the stored entries.
+Their scan reads the stored entries.
 
 Partial statistics are summed per part of the rows, parts in a fixed order, so that the result does not depend on the
 number of threads; a part counts K numbers, and there are only as many parts as the stored entries pay for. Gains that
@@ -27,14 +27,19 @@ from confmax.tables.arrays import refuse_entries
 from confmax.tables.decisions import Decisions
 from confmax.tables.fingerprints import row_hashes, unordered_hashes
 from confmax.tables.memory import MemoryKind
+from confmax.tables.part import Part
 from confmax.tables.precision import answered, gain_coefficients
-from confmax.tables.sparse.labels import SparseLabelsOracle, decide_labels, row_numbers, without_zeros
+from confmax.tables.sparse.labels import decide_labels, row_numbers, scan_labels, without_zeros
 from confmax.tables.sparse.rows import arrays_of, canonical, decide, divided, kernel_gains, loops, probability_of
-from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Table, TableOracle
+from confmax.tables.storage import Calibrator, Checked
 
 DENSE_CELLS = 10_000_000  # a sparse table of at most so many cells may be made dense,
 DENSE_FACTOR = 4  # and one whose cells are at most so many times its stored entries
 MOST_CELLS = 100_000_000  # of the probabilities of decisions
+MOST_PARTS = 64
+PART_ROWS = 4096
+PART_CELLS = 1 << 24  # partial statistics hold at most this many numbers together
+MATRIX_CELLS = 1 << 24  # of a confusion matrix
 
 
 @final
@@ -135,127 +140,116 @@ class SparseRows(MemoryKind):
         """Return a sparse matrix or array in rows, as ``proba`` is."""
         return type(proba.tocsr())(found)
 
-    def oracle(self, table: Table, model_share: float) -> Oracle:
-        """Return the scan of the stored entries; zeros of a table in another storage are left out."""
-        if table.decisions.several and isinstance(table, MemoryTable) and table.storage is self:
-            return SparseLabelsOracle(table, model_share)
-        if not (isinstance(table, MemoryTable) and table.storage is self):
-            dense = table.dense("backend='sparse'")
-            table = dense.held_as(self, divided(canonical(csr_array(dense.proba))))
-        return SparseOracle(table, model_share)
-
-
-SPARSE = SparseRows()
-
-
-# --- the oracle over sparse tables ------------------------------------------------------------------------------------
-
-
-MOST_PARTS = 64
-PART_ROWS = 4096
-PART_CELLS = 1 << 24  # partial statistics hold at most this many numbers together
-MATRIX_CELLS = 1 << 24  # of a confusion matrix
-
-
-class SparseOracle(TableOracle):
-    """Oracle on a table in sparse rows: compiled, or by NumPy where no compiler was."""
-
-    table: MemoryTable
-
-    def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
-        """Return the confusions (batch of B) of the best decisions by each gain; ValueError for a large matrix."""
-        K = self.table.n_classes
+    def scan(self, part: Part, gains: Gains, share: Any, *, matrix: bool, by: Part) -> Confusion:
+        if part.several:
+            return scan_labels(part, gains, share, matrix=matrix, by=by)
+        K = part.n_classes
         M = gains.n_decisions
         if matrix and K * M > MATRIX_CELLS:
             raise ValueError(
                 f"the whole confusion matrix of {K} classes has {K * M:,} entries, more than {MATRIX_CELLS:,}; take a "
                 f"metric of its diagonal and column sums, or merge classes"
             )
-        return answered(gains, self.table.proba, lambda proba, part: self._answers(proba, part, matrix=matrix))
+        if by is not part:
+            return self.counted(part, gains, share, matrix=matrix, by=by)
+        return answered(gains, part.proba, lambda proba, some: self._answers(part, proba, some, share, matrix=matrix))
 
-    def _answers(self, proba: Any, gains: Gains, *, matrix: bool) -> Confusion:
+    def held(self, part: Part, what: str) -> Part:
+        """Return the rows without their zeros."""
+        if part.storage is self:
+            return part
+        dense = part.dense(what)
+        return dense.held_as(self, divided(canonical(csr_array(dense.proba))))
+
+    def _answers(self, part: Part, proba: Any, gains: Gains, share: float, *, matrix: bool) -> Confusion:
         alone = np.full(len(gains), -1) if matrix else only_classes(gains)
         if (alone < 0).all():
-            return self._scanned(proba, gains, matrix=matrix)
-        diagonal, columns = self._of_one_class(proba, gains, alone)
+            return self._scanned(part, proba, gains, share, matrix=matrix)
+        diagonal, columns = _of_one_class(part, proba, gains, share, alone)
         others = np.flatnonzero(alone < 0)
         if len(others):
             a, b = gains.pair()
-            answers = self._scanned(proba, Gains.reduced(a[others], b[others]), matrix=False)
+            answers = self._scanned(part, proba, Gains.reduced(a[others], b[others]), share, matrix=False)
             diagonal[others] = answers.diagonal
             columns[others] = answers.columns
-        return Confusion(self.rows, diagonal, columns)
+        return Confusion(np.zeros(part.n_classes), diagonal, columns)
 
-    def _scanned(self, proba: Any, gains: Gains, *, matrix: bool) -> Confusion:
+    def _scanned(self, part: Part, proba: Any, gains: Gains, share: float, *, matrix: bool) -> Confusion:
         """Decide every row by every gain."""
         if kernels.native is None:
-            return self.table.counted_by(self, gains, matrix=matrix)
+            return self.counted(part, gains, share, matrix=matrix, by=part)
         B = len(gains)
-        K = self.table.n_classes
+        K = part.n_classes
         M = gains.n_decisions
         # every part has statistics of its own, which are added in the order of the parts
-        edges = self._edges(B * (K * M if matrix else K + M))
+        edges = _edges(part, B * (K * M if matrix else K + M))
         parts = len(edges) - 1
         diagonal = np.zeros((parts, B, K))
         columns = np.zeros((parts, B, M))
         matrices = np.zeros((parts, B, K, M) if matrix else (parts, B, 0, 0))
-        truth = kernel_truth(self.table, self.model_share)
+        truth = kernel_truth(part, share)
         # what a power of the distance multiplies is dense: those decisions are made first, by blocks of rows
         made = decide(proba, gains) if gains.power else np.empty((0, 0), np.int32)
         by = kernel_gains(proba, gains)
         arrays = arrays_of(proba)
 
-        def work(part: int) -> None:
-            kernels.native.sparse_scan(
-                *arrays, edges[part], edges[part + 1], *by, made, *truth, diagonal[part], columns[part], matrices[part]
-            )
+        def work(k: int) -> None:
+            sums = diagonal[k], columns[k], matrices[k]
+            kernels.native.sparse_scan(*arrays, edges[k], edges[k + 1], *by, made, *truth, *sums)
 
         run_parts(work, parts)
-        total = self.table.weight_total
-        full = matrices.sum(axis=0) / total if matrix else None
-        return Confusion(self.rows, diagonal.sum(axis=0) / total, columns.sum(axis=0) / total, full)
+        full = matrices.sum(axis=0) if matrix else None
+        return Confusion(np.zeros(K), diagonal.sum(axis=0), columns.sum(axis=0), full)
 
-    def _of_one_class(self, proba: Any, gains: Gains, alone: NDArray[np.int64]) -> tuple[Array, Array]:
-        """Return diagonals and column sums (B, K), filled for the gains that have coefficients for one class only."""
-        K = self.table.n_classes
-        truth = kernel_truth(self.table, self.model_share)
-        mine = np.flatnonzero(alone >= 0)
-        k = alone[mine]
-        first, second = gain_coefficients(gains, proba.dtype)
-        assert second is not None
-        a = first[mine, k]
-        b = second[mine, k]
-        # where the class does not win, all others score zero, and the largest index of them does
-        rest = np.where(k == K - 1, K - 2, K - 1)
-        always = np.where(k < rest, b > 0, b >= 0)
-        listed = np.argsort(k, kind="stable")
-        begin = np.searchsorted(k[listed], np.arange(K + 1))
-        edges = self._edges(3 * len(mine))
-        moved = np.zeros((len(edges) - 1, len(mine), 3))
-        arrays = arrays_of(proba)
-        described = (begin, listed, a, b, always, rest, *truth)
-        run_parts(
-            lambda part: loops().sparse_alone(*arrays, edges[part], edges[part + 1], *described, moved[part]),
-            len(moved),
-        )
-        weight, own, others = moved.sum(axis=0).T / self.table.weight_total
-        diagonal = np.zeros((len(gains), K))
-        columns = np.zeros((len(gains), K))
-        # a difference of sums may end a rounding below zero
-        rows = self.rows
-        columns[mine, k] = np.where(always, np.maximum(1.0 - weight, 0.0), weight)
-        columns[mine, rest] = np.where(always, weight, np.maximum(1.0 - weight, 0.0))
-        diagonal[mine, k] = np.where(always, np.maximum(rows[k] - own, 0.0), own)
-        diagonal[mine, rest] = np.where(always, others, np.maximum(rows[rest] - others, 0.0))
-        return diagonal, columns
 
-    def _edges(self, cells: int) -> list[int]:
-        """Return the rows where parts begin and end: as many parts as entries and memory pay for, per part ``cells``.
+SPARSE = SparseRows()
 
-        The number depends on the table and the gains alone, never on the threads.
-        """
-        n = self.table.n_rows
-        stored = self.table.proba.nnz
-        pays = (n + stored) // (4 * self.table.n_classes)
-        parts = min(MOST_PARTS, -(-n // PART_ROWS), pays, PART_CELLS // max(cells, 1))
-        return np.linspace(0, n, max(parts, 1) + 1).astype(np.int64).tolist()
+
+def _of_one_class(part: Part, proba: Any, gains: Gains, share: float, alone: NDArray[np.int64]) -> tuple[Array, Array]:
+    """Return diagonals and column sums (B, K), filled for the gains that have coefficients for one class only."""
+    K = part.n_classes
+    truth = kernel_truth(part, share)
+    mine = np.flatnonzero(alone >= 0)
+    k = alone[mine]
+    first, second = gain_coefficients(gains, proba.dtype)
+    assert second is not None
+    a = first[mine, k]
+    b = second[mine, k]
+    # where the class does not win, all others score zero, and the largest index of them does
+    rest = np.where(k == K - 1, K - 2, K - 1)
+    always = np.where(k < rest, b > 0, b >= 0)
+    listed = np.argsort(k, kind="stable")
+    begin = np.searchsorted(k[listed], np.arange(K + 1))
+    edges = _edges(part, 3 * len(mine))
+    moved = np.zeros((len(edges) - 1, len(mine), 3))
+    arrays = arrays_of(proba)
+    described = (begin, listed, a, b, always, rest, *truth)
+    run_parts(
+        lambda k: loops().sparse_alone(*arrays, edges[k], edges[k + 1], *described, moved[k]),
+        len(moved),
+    )
+    weight, own, others = moved.sum(axis=0).T
+    diagonal = np.zeros((len(gains), K))
+    columns = np.zeros((len(gains), K))
+    # a difference of sums may end a rounding below zero
+    rows = share * part.column_totals
+    if share < 1.0:
+        rows = rows + (1.0 - share) * part.label_sums
+    beyond = np.maximum(part.weight_total - weight, 0.0)
+    columns[mine, k] = np.where(always, beyond, weight)
+    columns[mine, rest] = np.where(always, weight, beyond)
+    diagonal[mine, k] = np.where(always, np.maximum(rows[k] - own, 0.0), own)
+    diagonal[mine, rest] = np.where(always, others, np.maximum(rows[rest] - others, 0.0))
+    return diagonal, columns
+
+
+def _edges(part: Part, cells: int) -> list[int]:
+    """Return the rows where parts begin and end: as many parts as entries and memory pay for, per part ``cells``.
+
+    The number depends on the table and the gains alone, never on the threads.
+    """
+    n = part.n_rows
+    stored = part.proba.nnz
+    pays = (n + stored) // (4 * part.n_classes)
+    parts = min(MOST_PARTS, -(-n // PART_ROWS), pays, PART_CELLS // max(cells, 1))
+    return np.linspace(0, n, max(parts, 1) + 1).astype(np.int64).tolist()

@@ -1,4 +1,4 @@
-"""Several labels per row, of very many labels: the oracle and the decisions on tables that store few of each row.
+"""Several labels per row, of very many labels: the scan and the decisions on tables that store few of each row.
 
 What is not stored is zero, and so is its estimate by the model. Of any number of labels, only stored ones are decided:
 a rule that gives every row a label that it does not store would fill a dense table. Of the k best labels, one that a
@@ -11,19 +11,19 @@ over these are taken in NumPy.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.kernels.blocks import over_rows
+from confmax.tables.array.labels import refuse_matrix
 from confmax.tables.arrays import as_float
 from confmax.tables.decisions import Decisions
+from confmax.tables.part import Part
 from confmax.tables.precision import answered, gain_coefficients, is_wide
 from confmax.tables.sparse.rows import arrays_of, largest_first, loops
-from confmax.tables.table import MemoryTable
 
 ROWS = 1 << 12  # rows that are decided at a time
 
@@ -84,94 +84,65 @@ def _chosen(csr: Any, gains: Gains, decisions: Decisions) -> list[Pairs]:
     return found
 
 
-class SparseLabelsOracle:
-    """The oracle of a sparse table of several labels: `LabelsOracle` on what is stored.
+def scan_labels(part: Part, gains: Gains, share: Any, *, matrix: bool, by: Part) -> Confusion:
+    """Return `Storage.scan` of what a sparse part stores, as `confmax.tables.array.labels.scan_labels` of an array.
 
-    Parameters
-    ----------
-    table : MemoryTable
-        The rows, with labels (n, L), a csr_array of 0 and 1, and the ``decisions`` that are made for a row.
-    model_share : float or ndarray (L,)
-        The shares of the model in the statistics, of all labels or of each.
-    model : ndarray (m,) or None
-        The model's probabilities of the stored entries that statistics count, if others than those of the table.
-
-    Attributes
-    ----------
-    rows : ndarray (L,)
-        How often labels are true under the estimate.
-    exact : bool
-        Whether the answers are true maximisers: all shares are one, and decisions are made by what is counted.
+    The rows of ``by`` store the same entries.
     """
+    refuse_matrix(matrix=matrix)
+    shares = np.broadcast_to(np.asarray(share, dtype=np.float64), (part.n_classes,))
+    return answered(gains, by.proba, lambda csr, some: _scanned(part, csr, some, shares))
 
-    def __init__(self, table: MemoryTable, model_share: ArrayLike, model: Array | None = None) -> None:
-        self.table = table
-        self.model_share: Any = model_share
-        self.shares = np.broadcast_to(np.asarray(model_share, dtype=np.float64), (table.n_classes,))
-        self.exact = model is None and bool((self.shares == 1.0).all())
-        if table.labels is None and not (self.shares == 1.0).all():
-            raise ValueError("a share of the model below 1 counts labels, and this table has none; pass `y=`")
-        self.model = table.proba.data if model is None else model
-        csr = table.proba
-        every = Pairs(row_numbers(csr), csr.indices, np.arange(len(csr.indices)))
-        self.rows = self.shares * self._of_model(every)
-        if table.labels is not None:
-            self.rows = self.rows + (1.0 - self.shares) * table.label_weight()
 
-    def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
-        """Return, for each of ``gains``, the statistics of its decisions, as `LabelsOracle.maximize`."""
-        if matrix:
-            raise ValueError("decisions of several labels per row have no confusion matrix; ask without `matrix`")
-        return answered(gains, self.table.proba, self._confusion)
+def _scanned(part: Part, csr: Any, gains: Gains, shares: Array) -> Confusion:
+    """Return the sums of all gains, decided in the type of ``csr`` (n, L)."""
+    hits, made = [], []
+    for pairs in _chosen(csr, gains, part.decisions):
+        made.append(_sums(part, pairs.row, pairs.label))
+        found = np.zeros(part.n_classes)
+        if (shares > 0.0).any():
+            stored = pairs.place >= 0
+            p = part.proba.data[pairs.place[stored]].astype(np.float64)
+            found += shares * _sums(part, pairs.row[stored], pairs.label[stored], p)
+        if (shares < 1.0).any():
+            true = _is_true(part, pairs)
+            found += (1.0 - shares) * _sums(part, pairs.row[true], pairs.label[true])
+        hits.append(found)
+    return Confusion(np.zeros(part.n_classes), np.stack(hits), np.stack(made))
 
-    def _confusion(self, csr: Any, gains: Gains) -> Confusion:
-        """Return the statistics of all gains, in the type of ``csr``."""
-        hits, made = [], []
-        for pairs in _chosen(csr, gains, self.table.decisions):
-            made.append(self._sums(pairs.label, self._weights(pairs.row)))
-            found = np.zeros(self.table.n_classes)
-            if (self.shares > 0.0).any():
-                found += self.shares * self._of_model(pairs)
-            if (self.shares < 1.0).any():
-                true = self._is_true(pairs)
-                found += (1.0 - self.shares) * self._sums(pairs.label[true], self._weights(pairs.row[true]))
-            hits.append(found)
-        return Confusion(self.rows, np.stack(hits), np.stack(made))
 
-    def _weights(self, rows: NDArray[Any]) -> Array | None:
-        weight = self.table.weight
-        return None if weight is None else weight[rows]
+def _sums(part: Part, row: NDArray[Any], label: NDArray[Any], values: Array | None = None) -> Array:
+    """Return the weighted sums (L,) by label over pairs of rows and labels, of ``values`` (c,), of ones for None."""
+    if part.weight is not None:
+        weight = part.weight[row]
+        values = weight if values is None else weight * values
+    return np.bincount(label, values, part.n_classes).astype(np.float64)
 
-    def _sums(self, label: NDArray[Any], values: NDArray[Any] | None) -> Array:
-        """Return the means (L,) over all weight of ``values`` (c,), of ones for None, by label."""
-        return np.asarray(np.bincount(label, values, self.table.n_classes) / self.table.weight_total)
 
-    def _of_model(self, pairs: Pairs) -> Array:
-        """Return the model's means (L,) over the pairs."""
-        stored = pairs.place >= 0
-        p = self.model[pairs.place[stored]].astype(np.float64)
-        weight = self._weights(pairs.row[stored])
-        return self._sums(pairs.label[stored], p if weight is None else weight * p)
+def _is_true(part: Part, pairs: Pairs) -> NDArray[np.bool_]:
+    """Return which of the pairs are true."""
+    out = true_entries(part)[pairs.place]
+    absent = np.flatnonzero(pairs.place < 0)
+    out[absent] = is_true(_true_pairs(part), part.n_classes, pairs.row[absent], pairs.label[absent])
+    return out
 
-    def _is_true(self, pairs: Pairs) -> NDArray[np.bool_]:
-        """Return which of the pairs are true."""
-        out = self.true_entries[pairs.place]
-        absent = np.flatnonzero(pairs.place < 0)
-        out[absent] = is_true(self._true_pairs, self.table.n_classes, pairs.row[absent], pairs.label[absent])
-        return out
 
-    @cached_property
-    def _true_pairs(self) -> NDArray[np.int64]:
-        assert self.table.labels is not None
-        return true_pairs(self.table.labels)
+def _true_pairs(part: Part) -> NDArray[np.int64]:
+    if "true_pairs" not in part.kept:
+        part.kept["true_pairs"] = true_pairs(part.labels)
+    found: NDArray[np.int64] = part.kept["true_pairs"]
+    return found
 
-    @cached_property
-    def true_entries(self) -> NDArray[np.bool_]:
-        """Which of the stored entries (m,) are true."""
-        csr = self.table.proba
-        found = is_true(self._true_pairs, self.table.n_classes, row_numbers(csr), csr.indices)
+
+def true_entries(part: Part) -> NDArray[np.bool_]:
+    """Return which of the stored entries (m,) of a part are true."""
+    if "true_entries" not in part.kept:
+        csr = part.proba
+        found = is_true(_true_pairs(part), part.n_classes, row_numbers(csr), csr.indices)
         # so that a table without entries has one that is looked up for pairs that are not stored
-        return found if len(found) else np.zeros(1, dtype=np.bool_)
+        part.kept["true_entries"] = found if len(found) else np.zeros(1, dtype=np.bool_)
+    entries: NDArray[np.bool_] = part.kept["true_entries"]
+    return entries
 
 
 def true_pairs(labels: Any) -> NDArray[np.int64]:

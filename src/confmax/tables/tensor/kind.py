@@ -18,9 +18,10 @@ from confmax.tables.array.label_rows import OVER, checked_matrix
 from confmax.tables.decisions import Decisions
 from confmax.tables.draws import coefficients
 from confmax.tables.memory import MemoryKind
+from confmax.tables.part import Part
 from confmax.tables.precision import gain_coefficients, is_wide
-from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Table
-from confmax.tables.tensor.oracle import TorchOracle, decide_tensor
+from confmax.tables.storage import Calibrator, Checked
+from confmax.tables.tensor.oracle import decide_tensor, scan_part
 from confmax.tables.tensor.rows import (
     FixedPoint,
     Tensor,
@@ -139,20 +140,15 @@ class Tensors(MemoryKind):
             out[torch.arange(len(proba), device=proba.device), decision] += float(weight)
         return out
 
-    def converted(self, table: Table) -> MemoryTable:
-        """Return a table as one of tensors; an array becomes one without a copy where NumPy allows that."""
-        if isinstance(table, MemoryTable) and table.storage is self:
-            return table
-        dense = table.dense("backend='torch'")
+    def held(self, part: Part, what: str) -> Part:
+        """Return the rows as tensors; an array becomes one without a copy where NumPy allows that."""
+        if part.storage is self:
+            return part
+        dense = part.dense(what)
         return dense.held_as(self, from_host(dense.proba, "cpu"))
 
-    def oracle(self, table: Table, model_share: float) -> Oracle:
-        return TorchOracle(self.converted(table), model_share)
-
-    def counted_by(self, table: MemoryTable, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
-        """Return the confusions of decisions on a table, by the truth that an oracle counts with, on the device."""
-        truth = self.converted(oracle.table)
-        return TorchOracle(truth, oracle.model_share, decides_on=table.proba).maximize(gains, matrix=matrix)
+    def scan(self, part: Part, gains: Gains, share: Any, *, matrix: bool, by: Part) -> Confusion:
+        return scan_part(part, gains, share, matrix=matrix, decides_on=self.held(by, "a scan").proba)
 
     # --- several labels per row -----------------------------------------------------------------------------------
 

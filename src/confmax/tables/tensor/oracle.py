@@ -1,4 +1,4 @@
-"""The oracle on a device: the table stays there, gains go to it, statistics come back.
+"""The scan on a device: the table stays there, gains go to it, statistics come back.
 
 A chunk of rows at a time is multiplied, added to and compared, in the type of the scores and in separate operations, so
 that reduced gains decide as the reference does, bit for bit; the scores of the whole table never exist. Full gains are
@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from confmax.confusion import Array, Confusion, Gains
+from confmax.tables.part import Part
 from confmax.tables.precision import answered, decided, distances, gain_coefficients
-from confmax.tables.table import MemoryTable, TableOracle
 from confmax.tables.tensor.rows import DeviceRows, FixedPoint, Sums, Tensor, chunks, score_dtype, scores_of, take
 
 
@@ -67,53 +67,37 @@ def _decide_tensor(proba: Tensor, gains: Gains) -> Tensor:
     return out
 
 
-class TorchOracle(TableOracle):
-    """Oracle over a table on a device.
+def scan_part(part: Part, gains: Gains, share: float, *, matrix: bool, decides_on: Tensor) -> Confusion:
+    """Return `Storage.scan` of rows on a device, which are decided by the probabilities ``decides_on`` (n, K)."""
+    if "device" not in part.kept:
+        part.kept["device"] = DeviceRows(part.proba, part.labels, part.weight)
+    rows: DeviceRows = part.kept["device"]
 
-    Decisions are made from ``decides_on`` (n, K), other probabilities of the same rows, if these are given; the
-    statistics stay those of the table.
-    """
+    def by(source: Tensor, some: Gains) -> Confusion:
+        how = {"power": some.power, "matrix": matrix, "decides_on": source}
+        return _confusion(rows.fixed, scan(rows, share, *device_gains(some, source), **how), share, some.n_decisions)
 
-    table: MemoryTable
+    return answered(gains, decides_on, by, dtype=score_dtype(decides_on), double=torch.Tensor.double)
 
-    def __init__(self, table: MemoryTable, model_share: float, *, decides_on: Tensor | None = None) -> None:
-        super().__init__(table, model_share)
-        self.exact = model_share == 1.0 and decides_on is None
-        self._rows = DeviceRows(table.proba, table.labels, table.weight)
-        self._decides_on = table.proba if decides_on is None else decides_on
 
-    def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
-        P = self._decides_on
+def _confusion(fixed: FixedPoint, sums: Sums, share: float, M: int) -> Confusion:
+    """Return sums of integers as a confusion, times the weight of the rows."""
+    columns = fixed.back_counts(sums.columns)
+    diagonal = _blend(fixed, sums.model, sums.hits, share)
+    full = None
+    if len(sums.matrix):
+        full = _blend(fixed, sums.matrix, sums.counted, share).reshape(-1, M, diagonal.shape[1])
+        full = np.ascontiguousarray(full.transpose(0, 2, 1))
+    return Confusion(np.zeros(diagonal.shape[1]), diagonal, columns, full)
 
-        def by(source: Tensor, part: Gains) -> Confusion:
-            return self._answers(source, part, matrix=matrix)
 
-        return answered(gains, P, by, dtype=score_dtype(P), double=torch.Tensor.double)
-
-    def _answers(self, source: Tensor, gains: Gains, *, matrix: bool) -> Confusion:
-        first, second = device_gains(gains, source)
-        sums = scan(self._rows, self.model_share, first, second, power=gains.power, matrix=matrix, decides_on=source)
-        return self._confusion(sums, gains.n_decisions)
-
-    def _confusion(self, sums: Sums, M: int) -> Confusion:
-        fixed = self._rows.fixed
-        K = self.table.n_classes
-        columns = fixed.back_counts(sums.columns) / fixed.total
-        diagonal = self._blend(fixed, sums.model, sums.hits)
-        full = None
-        if len(sums.matrix):
-            full = self._blend(fixed, sums.matrix, sums.counted).reshape(-1, M, K).transpose(0, 2, 1)
-            full = np.ascontiguousarray(full)
-        return Confusion(self.rows, diagonal, columns, full)
-
-    def _blend(self, fixed: FixedPoint, model: Tensor, labels: Tensor) -> Array:
-        share = self.model_share
-        out = np.zeros(model.shape)
-        if share > 0.0:
-            out += share * fixed.back(model)
-        if share < 1.0:
-            out += (1.0 - share) * fixed.back_counts(labels)
-        return out / fixed.total
+def _blend(fixed: FixedPoint, model: Tensor, labels: Tensor, share: float) -> Array:
+    out = np.zeros(model.shape)
+    if share > 0.0:
+        out += share * fixed.back(model)
+    if share < 1.0:
+        out += (1.0 - share) * fixed.back_counts(labels)
+    return out
 
 
 def scan(
