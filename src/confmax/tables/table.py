@@ -473,11 +473,15 @@ class TableOracle:
             return np.zeros(self.table.n_classes) + self._of_labels
         return np.asarray(self.shares * self.table.mean_probability() + self._of_labels)
 
+    @cached_property
+    def _total(self) -> float:
+        return self.table.weight_total
+
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         work = partial(_scanned, gains, self.model_share, self.table.layout, matrix, self.by)
         found = self.table.over_parts(work)
         each = (found.diagonal, found.columns, *([] if found.matrix is None else [found.matrix]))
-        return Confusion(self.rows, *(sums / self.table.weight_total for sums in each))
+        return Confusion(self.rows, *(sums / self._total for sums in each))
 
     def decided_by(self, calibrator: Calibrator | None) -> TableOracle:
         """Return the oracle that decides by another calibration of the rows, and counts by the truth of this one.
@@ -501,7 +505,7 @@ def _on_part(
     work: Callable[[Part], T], calibrator: Calibrator | None, decisions: Decisions, unit: int, checked: CheckedPart
 ) -> T | None:
     rows = checked.in_unit(unit).rows
-    if rows is None or (rows.weight is not None and not rows.weight.any()):
+    if rows is None or not rows.weight_total:
         return None
     if rows.decisions != decisions:
         rows = replace(rows, decisions=decisions)
