@@ -58,7 +58,7 @@ GCC_FLAGS += ["-fira-region=one", "-fno-thread-jumps", "-fno-tree-pre", "-fno-co
 # packages without names for others, but for these modules: the declarations of commands are their help
 INTERNAL = {
     "confmax.cli": ("app", "commands", "options"),
-    "confmax.evaluate": ("curves", "decided", "scores", "uncertainty", "verdict"),
+    "confmax.evaluate": ("curves", "decided", "judging", "scores", "uncertainty", "verdict"),
     "confmax.page": ("writing", "label_page"),
     "confmax.optimize.masters": (),
     "confmax.tables": ("kinds", "memory", "part", "storage", "table"),

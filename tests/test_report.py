@@ -8,7 +8,7 @@ import confmax
 from confmax.confusion import Gains
 from confmax.evaluate.evidence import kind_of, pooled, tuned_on
 from confmax.evaluate.figures import reliability
-from confmax.evaluate.uncertainty import plain_rules
+from confmax.evaluate.judging import plain_rules
 from confmax.metrics.catalogue import named
 from confmax.oracle import make_table
 from confmax.rule import DecisionRule

@@ -62,6 +62,7 @@ from confmax.constraints import Limits, bind
 from confmax.evaluate import Score
 from confmax.evaluate.decided import Decided
 from confmax.evaluate.evidence import Evidence, of_folds, pooled, solutions_of_folds
+from confmax.evaluate.judging import plain_rules, rivals_on_as_many
 from confmax.evaluate.limits import limit_scores
 from confmax.evaluate.lines import Judged, judge
 from confmax.evaluate.protocols import Tuned
@@ -69,7 +70,7 @@ from confmax.evaluate.rivals import CHOW, names_of, on_as_many
 from confmax.evaluate.scores import PLAIN
 from confmax.evaluate.seen import doubt_of_rows
 from confmax.evaluate.studies import CoverageStudy
-from confmax.evaluate.uncertainty import limits_within, plain_rules, rivals_on_as_many, verdict_on
+from confmax.evaluate.uncertainty import limits_within, verdict_on
 from confmax.evaluate.verdict import LimitScore, Verdict
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned

@@ -27,10 +27,11 @@ from confmax.constraints import Constraint, Limits, resolve
 from confmax.constraints.outcomes import NONE_DECIDED
 from confmax.evaluate import uncertainty
 from confmax.evaluate.decided import Decided, decided_by
+from confmax.evaluate.judging import gains_of, judge_rules, plain_rules
 from confmax.evaluate.limits import judged_limits
 from confmax.evaluate.lines import Judged
 from confmax.evaluate.scores import Score
-from confmax.evaluate.uncertainty import check_bootstrap, doubts, gains_of, in_groups, judge_rules, plain_rules
+from confmax.evaluate.uncertainty import check_bootstrap, doubts, in_groups
 from confmax.evaluate.verdict import Estimate, Verdict
 from confmax.evaluate.words import in_words
 from confmax.metrics import Metric

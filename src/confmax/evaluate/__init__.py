@@ -7,8 +7,9 @@ from confmax.lazily import names_of
 if TYPE_CHECKING:
     from confmax.evaluate.curves import Curve
     from confmax.evaluate.decided import Decided
+    from confmax.evaluate.judging import plain_rules
     from confmax.evaluate.scores import Score
-    from confmax.evaluate.uncertainty import check_bootstrap, compare, doubts, plain_rules, score
+    from confmax.evaluate.uncertainty import check_bootstrap, compare, doubts, score
     from confmax.evaluate.verdict import Difference, Estimate, Rival, Verdict
 
 __all__ = [
@@ -31,8 +32,9 @@ __getattr__, __dir__ = names_of(
     {
         "curves": "Curve",
         "decided": "Decided",
+        "judging": "plain_rules",
         "scores": "Score",
-        "uncertainty": "check_bootstrap compare doubts plain_rules score",
+        "uncertainty": "check_bootstrap compare doubts score",
         "verdict": "Difference Estimate Rival Verdict",
     },
 )

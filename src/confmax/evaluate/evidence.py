@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from confmax.confusion import Array
 from confmax.errors import extended
 from confmax.evaluate.decided import Decided, counts_of, decided_by
+from confmax.evaluate.judging import gains_of, plain_rules, rules_decide
 from confmax.evaluate.lines import Judged, judge, judge_rows
 from confmax.evaluate.protocols import Tuned, frequent_gain, with_gain
 from confmax.evaluate.seen import was_tuned_on
-from confmax.evaluate.uncertainty import gains_of, plain_rules, rules_decide
 from confmax.metrics import Metric
 from confmax.metrics.decided import as_written
 from confmax.oracle import make_oracle

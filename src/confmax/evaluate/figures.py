@@ -20,6 +20,7 @@ from confmax.evaluate.confusion_change import ConfusionChange
 from confmax.evaluate.curves import CoverageFigures
 from confmax.evaluate.decided import Decided, counts_of, decided_by, rows_by_class
 from confmax.evaluate.evidence import KEPT, Evidence
+from confmax.evaluate.judging import plain_rules
 from confmax.evaluate.limits import LimitFigures
 from confmax.evaluate.protocols import plain_rule
 from confmax.evaluate.rivals import CHOW, PRIOR_ON_AS_MANY, decide_alike, missed_by_each, names_of
@@ -36,7 +37,7 @@ from confmax.evaluate.thresholds import (
     threshold_curve,
 )
 from confmax.evaluate.trade_off import TradeOff, trade_off
-from confmax.evaluate.uncertainty import compare, in_groups, plain_rules, values_at
+from confmax.evaluate.uncertainty import compare, in_groups, values_at
 from confmax.evaluate.verdict import Difference, Estimate, Verdict, negated, verdict_of
 from confmax.metrics import Metric, get
 from confmax.metrics.alignment import positive_class

@@ -50,7 +50,7 @@ LabelJudges = Callable[[Part], Mapping[str, Array]]
 
 
 @dataclass(frozen=True, eq=False)
-class Lines:
+class SumLines:
     """m lines, which differ in their ``key`` (m,), of R rules.
 
     The ``sums`` are a sparse matrix (m, (1 + 2 R) L): of the labels, and for each rule of those that are right, and of
@@ -66,7 +66,7 @@ class Lines:
     def __len__(self) -> int:
         return len(self.key)
 
-    def joined(self, key: NDArray[np.uint64]) -> Lines:
+    def joined(self, key: NDArray[np.uint64]) -> SumLines:
         """Return the sums of the lines that have the same ``key`` (m,), in the order of the keys."""
         from scipy.sparse import csr_array
 
@@ -75,16 +75,16 @@ class Lines:
         add = csr_array((np.ones(len(key)), (place, np.arange(len(key)))), shape=(len(keys), len(key)))
         count = np.bincount(place, self.count, len(keys)).astype(np.int64)
         weight = np.bincount(place, self.weight, len(keys)).astype(np.float64)
-        return Lines(keys, add @ self.sums, weight, count)
+        return SumLines(keys, add @ self.sums, weight, count)
 
 
-def _one_after_another(parts: Sequence[Lines]) -> Lines:
+def _one_after_another(parts: Sequence[SumLines]) -> SumLines:
     from scipy.sparse import vstack
 
     key, weight, count = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("key", "weight", "count")
     )
-    return Lines(key, vstack([part.sums for part in parts], format="csr"), weight, count)
+    return SumLines(key, vstack([part.sums for part in parts], format="csr"), weight, count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,9 +97,9 @@ class PartLines:
     """
 
     rules: tuple[str, ...]
-    rows: tuple[Lines, ...]
-    alike: Lines | None
-    lots: Lines | None
+    rows: tuple[SumLines, ...]
+    alike: SumLines | None
+    lots: SumLines | None
     per_row: Array
     same: Index
 
@@ -132,15 +132,15 @@ def lines_of_part(judges: LabelJudges, n_rows: int, part: Part) -> PartLines:
     content = hstack([csr_array(one) for one in (Y, *(one for H in every for one in (Y * H, H)))], format="csr")
     sums = content.copy()
     sums.data *= np.repeat(weight, np.diff(sums.indptr))
-    rows = Lines(np.zeros(len(Y), np.uint64), sums, weight, np.ones(len(Y), np.int64))
-    told = partial(PartLines, tuple(decided), per_row=_per_row([Y, *every], weight), same=_same(every)[None])
+    rows = SumLines(np.zeros(len(Y), np.uint64), sums, weight, np.ones(len(Y), np.int64))
+    made = partial(PartLines, tuple(decided), per_row=_per_row([Y, *every], weight), same=_same(every)[None])
     if n_rows <= MOST_LINES and n_rows * content.shape[1] <= MOST_CELLS:
-        return told((rows,), None, None)
+        return made((rows,), None, None)
     most = _most(sums)
     weighed = mixed(weight.view(np.uint64))
     alike = rows.joined(mixed(row_hashes(content) ^ weighed))
     words = part.row_hashes()[kept] + truth.astype(np.uint64) @ column_factors(truth.shape[1])
-    return told((), alike if len(alike) <= most else None, rows.joined(mixed(words ^ weighed) % np.uint64(most)))
+    return made((), alike if len(alike) <= most else None, rows.joined(mixed(words ^ weighed) % np.uint64(most)))
 
 
 def _per_row(every: Sequence[Array], weight: Array) -> Array:
@@ -173,7 +173,7 @@ class JudgedLabels:
 
     table: Table
     rules: tuple[str, ...]
-    lines: Lines
+    lines: SumLines
     by_row: NDArray[np.bool_]
     per_row: Array
     same: Index
@@ -252,17 +252,17 @@ def judge_labels(table: Table, judges: LabelJudges) -> JudgedLabels:
     found = table.lines(partial(lines_of_part, judges, table.n_rows))
     every = (found.lots,) if found.rows == () else found.rows
     table.refuse_other_rows(float(sum(one.weight.sum() for one in every if one is not None)))
-    told = partial(JudgedLabels, table, found.rules, per_row=found.per_row, same=found.same)
+    made = partial(JudgedLabels, table, found.rules, per_row=found.per_row, same=found.same)
     if found.alike is not None:
-        return told(found.alike, np.ones(len(found.alike), np.bool_))
+        return made(found.alike, np.ones(len(found.alike), np.bool_))
     if found.lots is not None:
         many, times = _repeated(found.lots)
-        return told(found.lots, many, resampled="lots of rows", parts=times)
+        return made(found.lots, many, resampled="lots of rows", parts=times)
     lines = _one_after_another(found.rows)
-    return told(lines, np.zeros(len(lines), np.bool_))
+    return made(lines, np.zeros(len(lines), np.bool_))
 
 
-def _repeated(lots: Lines) -> tuple[NDArray[np.bool_], int]:
+def _repeated(lots: SumLines) -> tuple[NDArray[np.bool_], int]:
     """Return which of the lots (m,) hold one content many times, and how often rows stand in the others on average."""
     many = lots.count > MANY * np.median(lots.count)
     sizes = np.append(lots.count[~many], np.zeros(_most(lots.sums) - len(lots), np.int64))
@@ -289,7 +289,7 @@ def _most(sums: Any) -> int:
     return max(1, min(LOTS, LOT_CELLS // sums.shape[1]))
 
 
-def _added(one: Lines | None, other: Lines | None) -> Lines | None:
+def _added(one: SumLines | None, other: SumLines | None) -> SumLines | None:
     """Return the lines of both, None if one of them is not known."""
     if one is None or other is None:
         return None

@@ -26,6 +26,7 @@ from confmax.evaluate.confusion_change import ConfusionChange
 from confmax.evaluate.curves import CoverageFigures, Curve, Undecided, chow_curve, coverage_curve
 from confmax.evaluate.decided import Decided
 from confmax.evaluate.evidence import Evidence
+from confmax.evaluate.judging import plain_rules
 from confmax.evaluate.limits import (
     MISSED,
     GroupLimit,
@@ -39,7 +40,6 @@ from confmax.evaluate.limits import (
 )
 from confmax.evaluate.rivals import CHOW, on_as_many
 from confmax.evaluate.scores import Score
-from confmax.evaluate.uncertainty import plain_rules
 from confmax.evaluate.verdict import Estimate, LimitScore
 from confmax.metrics import Metric, get
 from confmax.metrics.decided import COVERAGE, COVERAGE_OF_CLASS, as_written, of_decided

@@ -19,8 +19,9 @@ from confmax.calibration.thresholds import cuts
 from confmax.calibration.words import coefficients, one_class, others_of
 from confmax.confusion import Array, Confusion
 from confmax.evaluate.decided import Decided
+from confmax.evaluate.judging import by_prior
 from confmax.evaluate.protocols import plain_rule, with_gain
-from confmax.evaluate.uncertainty import by_prior, values_at
+from confmax.evaluate.uncertainty import values_at
 from confmax.metrics import Metric
 from confmax.metrics.alignment import positive_class
 from confmax.rule import DecisionRule

@@ -17,12 +17,13 @@ from confmax.constraints.labels import place_of
 from confmax.errors import InputError
 from confmax.evaluate.curves import ROUNDING, Curve, chow_curve, curve_through, in_columns, written
 from confmax.evaluate.decided import decided_by
+from confmax.evaluate.judging import aligned_rule, plain_rules
 from confmax.evaluate.label_lines import MOST_LINES, judge_labels
 from confmax.evaluate.label_rivals import Rivals
 from confmax.evaluate.label_scores import compare_labels, decided_labels, limits_on
 from confmax.evaluate.limits import judged_limits
 from confmax.evaluate.seen import doubt_of_rows
-from confmax.evaluate.uncertainty import aligned_rule, check_bootstrap, compare, in_groups, plain_rules
+from confmax.evaluate.uncertainty import check_bootstrap, compare, in_groups
 from confmax.evaluate.verdict import Estimate
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric

@@ -20,7 +20,7 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.optimize.cuts import Column
 from confmax.optimize.label_cuts import MOST, Entries, LabelBins, blended
 from confmax.optimize.stored_labels import Stored
-from confmax.oracle import CountingOracle
+from confmax.oracle import OTHER_SOLVER, CountingOracle
 from confmax.tables import Part, Table
 from confmax.tables.array.label_columns import MOST_KEPT
 from confmax.tables.decisions import ANY, Decisions
@@ -47,7 +47,7 @@ class Estimate:
     @property
     def here(self) -> Part:
         """All rows, which are sorted."""
-        return self.table.gathered("the search of a threshold")
+        return self.table.gathered("the search of a threshold", OTHER_SOLVER)
 
     @cached_property
     def weight(self) -> Array:

@@ -27,7 +27,7 @@ from confmax.optimize.masters.generic import Smooth
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.points import Space
 from confmax.optimize.rounding import LEAST_WEIGHT, SOLVED
-from confmax.oracle import CountingOracle, same_estimate
+from confmax.oracle import OTHER_SOLVER, CountingOracle, same_estimate
 from confmax.tables import Table
 
 MOST_JOINED = 50  # thresholds that join a mixture inside the hull
@@ -74,7 +74,7 @@ class ThresholdSearch(Solver):
 
     def step(self, problem: Problem, state: None) -> tuple[None, Step]:
         """Compare all cut-offs."""
-        problem.oracle.table.gathered("ThresholdSearch")
+        problem.oracle.table.gathered("ThresholdSearch", OTHER_SOLVER)
         rule, mixed, confusions = best_cut(problem.metric, problem.oracle)
         if problem.metric.structure.is_linear:
             # its best rule on the model stays where no threshold is better

@@ -21,6 +21,8 @@ __all__ = ["BACKENDS", "CountingOracle", "Oracle", "Table", "decide", "make_orac
 # how rows are held for the scan of each name; the code of a kind is loaded with its first table: nobody waits for torch
 # who has no tensors
 BACKENDS = ("numpy", "array", "sparse", "torch")
+# what a solver that reads all rows says of rows in parts
+OTHER_SOLVER = "choose another solver, or pass a sample of the rows in an array"
 
 
 def make_oracle(
@@ -136,12 +138,12 @@ class CountingOracle:
 
         ValueError if the rows are elsewhere, or would be large as an array.
         """
-        rows = self.table.gathered(what).dense(what)
+        rows = self.table.gathered(what, OTHER_SOLVER).dense(what)
         self.count()
         return rows
 
     def read_groups(self, what: str) -> list[tuple[Any, Part]]:
-        """Return the oracle and the rows of every group for ``what`` sorts them, and count one pass.
+        """Return the oracle and the rows of every group, which ``what`` sorts, and count one pass.
 
         Without groups there is one oracle, with all rows (`read_rows`).
         """
@@ -149,7 +151,7 @@ class CountingOracle:
             return [(self, self.read_rows(what))]
         self.count()
         apart: Any = self.oracle
-        return [(part, part.table.gathered(what).dense(what)) for part in apart.groups_apart]
+        return [(part, part.table.gathered(what, OTHER_SOLVER).dense(what)) for part in apart.groups_apart]
 
     def over_parts(self, work: Callable[[Part], T], join: Callable[[T, T], T] = add) -> T:
         """Return `Table.over_parts` of the table, with its ``work`` and ``join``, and count one pass."""

@@ -25,11 +25,12 @@ from confmax.confusion import MAX_MATRIX_CLASSES
 from confmax.errors import InputError
 from confmax.evaluate.evidence import Evidence, evidence_of, judge_rule
 from confmax.evaluate.figures import CLASS_INTERVALS, Figures, figures
+from confmax.evaluate.judging import LABELS, labelled_rows, labelled_table
 from confmax.evaluate.label_figures import TunedLabels
 from confmax.evaluate.palette import style_variables
 from confmax.evaluate.protocols import Tuned
 from confmax.evaluate.seen import seen_by_tuning
-from confmax.evaluate.uncertainty import LABELS, AnyMetric, check_bootstrap, labelled_rows, labelled_table
+from confmax.evaluate.uncertainty import AnyMetric, check_bootstrap
 from confmax.evaluate.verdict import AS_GOOD
 from confmax.metrics import Metric, get, resolve
 from confmax.metrics.alignment import aligned

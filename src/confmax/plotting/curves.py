@@ -15,12 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from confmax.confusion import Array
 from confmax.evaluate.curves import ROUNDING, Curve, named_curves
 from confmax.evaluate.evidence import evidence_of
+from confmax.evaluate.judging import by_prior
 from confmax.evaluate.palette import CLASSES
 from confmax.evaluate.protocols import convergence
 from confmax.evaluate.studies import studies
 from confmax.evaluate.thresholds import Mark, threshold_curve
 from confmax.evaluate.trade_off import trade_off
-from confmax.evaluate.uncertainty import AnyMetric, by_prior
+from confmax.evaluate.uncertainty import AnyMetric
 from confmax.metrics import Metric, resolve
 from confmax.metrics.alignment import aligned
 from confmax.oracle import make_oracle

@@ -390,21 +390,16 @@ class Table:
         """
         return TableOracle(self, model_share)
 
-    def gathered(self, what: str) -> Part:
+    def gathered(self, what: str, way_out: str = "pass a sample of the rows in an array") -> Part:
         """Return all rows in one place, as they are held: ``what`` sorts or walks them.
 
-        Rows in parts are in one place where a sample would have all of them. ValueError for more of them, and where
-        rows of different groups would be compared.
+        Rows in parts are in one place where a sample would have all of them. ValueError for more of them, with the
+        ``way_out``, and where rows of different groups would be compared.
         """
         if self.layout is not None:
             raise ValueError(f"{what} compares all rows, and these are in groups; leave group out")
         if not self.whole:
-            # several labels have no solvers to choose from
-            other = "" if self.decisions.several else "choose another solver, or "
-            raise ValueError(
-                f"{what} needs all rows in memory, and this table is read in parts; {other}tune on a sample of the "
-                f"rows in an array"
-            )
+            raise ValueError(f"{what} needs all rows in memory, and this table is read in parts; {way_out}")
         return self.head
 
     def each_row(self, work: Callable[[Part], tuple[NDArray[Any], ...]], what: str) -> list[NDArray[Any]]:
