@@ -15,7 +15,7 @@ PARTS = {
     *("test_confidence", "test_dask", "test_groups_in_parts", "test_label_lines", "test_labels_in_parts"),
     *("test_limits_everywhere", "test_odd_sources", "test_open_table", "test_parts", "test_score_parts", "test_shift"),
     *("test_sources_alike", "test_spark", "test_spark_connect", "test_streams", "test_wide_files", "test_remote_files"),
-    *("test_further_decisions", "test_model_bound", "test_row_prices"),
+    *("test_class_thresholds", "test_further_decisions", "test_model_bound", "test_row_prices"),
 }
 
 # Spark's programs are short here: Java's optimising compiler takes about half of their processor time

@@ -57,6 +57,7 @@ ASKED = {
     "abstaining": ("macro_f1", {"abstain": True, "constraints": "coverage >= 0.8"}),
     "groups": ("accuracy", {"constraints": "min(recall[1] | group) >= 0.5"}),
     "one class": ("f1[2]", {}),
+    "limited class": ("recall[2]", {"constraints": "precision[2] >= 0.5"}),
     "labels": ("macro_f1", {"decisions": "any"}),
     "limited labels": ("micro_f1", {"decisions": "any", "constraints": "recall[0] >= 0.6"}),
     "two labels": ("macro_f1", {"decisions": 2}),

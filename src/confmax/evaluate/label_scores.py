@@ -196,9 +196,14 @@ def absent_labels(table: Table) -> str:
     return f"no row has the label {', '.join(absent[:NAMED])}{more}: metrics leave such labels out"
 
 
-def labels_decided(rivals: Rivals, rules: Mapping[str, Any], part: Part) -> dict[str, Array]:
-    """Return what ``rules`` decide for the rows of a ``part``, behind their ``rivals``, by name (n, L)."""
-    return {**rivals(part), **{name: decided_labels(name, rule, part) for name, rule in rules.items()}}
+def labels_decided(
+    rivals: Rivals, rules: Mapping[str, Any], part: Part, *, called: str | None = None
+) -> dict[str, Array]:
+    """Return what ``rules`` decide for the rows of a ``part``, behind their ``rivals``, by name (n, L).
+
+    Errors say how the rules are ``called``, by default by their names.
+    """
+    return {**rivals(part), **{name: decided_labels(called or name, rule, part) for name, rule in rules.items()}}
 
 
 def decided_labels(name: str, rule: Any, part: Part) -> Array:

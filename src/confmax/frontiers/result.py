@@ -20,7 +20,7 @@ from confmax.evaluate.decided import decided_by
 from confmax.evaluate.judging import aligned_rule, plain_rules
 from confmax.evaluate.label_lines import MOST_LINES, judge_labels
 from confmax.evaluate.label_rivals import Rivals
-from confmax.evaluate.label_scores import compare_labels, decided_labels, limits_on
+from confmax.evaluate.label_scores import compare_labels, labels_decided, limits_on
 from confmax.evaluate.limits import judged_limits
 from confmax.evaluate.seen import doubt_of_rows
 from confmax.evaluate.uncertainty import check_bootstrap, compare, in_groups
@@ -34,7 +34,7 @@ from confmax.rule.html import titled_table
 from confmax.rule.labels import LabelRule
 from confmax.solution.labels import LabelSolution
 from confmax.solution.result import Solution
-from confmax.tables import Part, Table, apply_calibrator, make_table
+from confmax.tables import Table, apply_calibrator, make_table
 from confmax.tables.columns import warn
 from confmax.tables.groups import Groups
 from confmax.tables.kinds import refuse_elsewhere
@@ -277,7 +277,7 @@ class Frontier:
             # what is decided without tuning comes first
             some = {name: rules[name] for name in names[max(0, start - 1) : start - 1 + at_once]}
             plain = Rivals((table.decisions,) if start == 0 else ())
-            found = judge_labels(table, partial(_labels_decided, self.quantity, plain, some))
+            found = judge_labels(table, partial(labels_decided, plain, some, called=self.quantity))
             limited = dict.fromkeys(found.rules, limits)
             score = compare_labels(found, metrics, plain=(), limits=limited, n_replicates=n_replicates)
             for name, S in found.whole.items():
@@ -430,14 +430,6 @@ class Frontier:
         title = f"the best {self._name} at {len(self.levels)} levels of {self.quantity}, {modes} estimate"
         left_out = [] if len(shown) == len(self.levels) else [f"({len(shown)} of {len(self.levels)} levels)"]
         return title, lines, left_out
-
-
-def _labels_decided(quantity: str, plain: Rivals, rules: dict[str, Any], part: Part) -> dict[str, Array]:
-    """Return what rules of several labels decide (n, L), behind what is decided without tuning, by name.
-
-    The limited ``quantity`` is what errors call the rules.
-    """
-    return {**plain(part), **{name: decided_labels(quantity, rule, part) for name, rule in rules.items()}}
 
 
 def _plain_interval(ends: Sequence[float]) -> list[float | None]:

@@ -82,7 +82,7 @@ def infeasibility(problem: Problem, status: Status, kept: Sequence[ConstraintOut
         proof = "none was proved impossible" if problem.oracle.exact else "counts of labels prove nothing"
         passes = problem.oracle.n_passes
         table = problem.oracle.table
-        spent = status in (Status.STOPPED, Status.MAX_PASSES) or table.sample is not table
+        spent = status in (Status.STOPPED, Status.MAX_PASSES) or not table.whole
         reached = "" if spent or problem.oracle.exact else _reached(problem, limits)
         return (
             f"no rule that keeps {texts} was met in {passes} passes, and {proof} (the nearest rule misses {missed})"

@@ -444,7 +444,7 @@ def with_model_bound(
     if solution.mode != "blend" or solution.infeasibility is not None or (gap is not None and gap - loss <= TOLERANCE):
         return solution
     table = searched.table
-    in_parts = table.sample is not table
+    in_parts = not table.whole
     left = None if max_passes is None else max_passes - solution.n_passes
     if solution.status is Status.STOPPED or in_parts or (left is not None and left < LEAST_PASSES):
         return solution

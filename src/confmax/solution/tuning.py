@@ -124,8 +124,8 @@ def maximize(
         sequences of tests of `precision` or `npv` share the error. Else about half of the rows tune, and the others
         only test: of rules with more and less room to spare, the best one is returned before the first that fails a
         test. Every class and group has room by its own number of rows. If no rule passes, a warning says which need
-        how many rows. Rows in parts are split alike for every division into parts, and may be 2^25 of them. This needs
-        labels, equal weights, and constraints on shares of rows, such as `recall`, `precision`, `rate` and `accuracy`,
+        how many rows. Rows in parts, 2^25 of them at most, are split alike however they are divided. This needs labels,
+        equal weights, and constraints on shares of rows, such as `recall`, `precision`, `rate` and `accuracy`,
         or on `min_recall`: every class is then tested. A callback gets the number of the search in `Progress`. The rule
         draws only if that is asked for (``randomized``).
     abstain : bool, str or int
