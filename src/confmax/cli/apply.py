@@ -24,8 +24,9 @@ from confmax.cli.tables import DECISION, write_decisions
 from confmax.cli.texts import format_of, joined
 from confmax.progress import Bar
 from confmax.rule import DecisionRule, LabelRule
-from confmax.rule.applied import DecidedPart, decided_tables, decision_column
+from confmax.rule.applied import DecidedPart, decided_tables
 from confmax.rule.counts import Sums
+from confmax.rule.forms import OF_ONE_CLASS
 from confmax.rule.parts import groups_given
 
 
@@ -87,7 +88,6 @@ def decide_parts(
             f"class, or name one file with --in-parts no"
         )
     rows = rows.in_order(rule.class_names[: rule.n_classes])
-    counts = np.zeros(len(rule.class_names), dtype=np.int64)
     moved = []
     sums: Sums | None = None
 
@@ -96,7 +96,7 @@ def decide_parts(
         moved.append(part.n_moved)
         found = Sums.of(rule, part.proba, part.decided)
         sums = found if sums is None else sums + found
-        return decision_column(rule, DECISION, True, counts, part)
+        return OF_ONE_CLASS.columns(rule, DECISION, part.decided, names=True)
 
     tables = decided_tables(
         rule, rows.proba, columns, [DECISION], keys=rows.options.key, at_most=_caps(rule, at_most) or None

@@ -33,8 +33,9 @@ from confmax.evaluate.label_figures import FEW
 from confmax.evaluate.protocols import how_counted, refuted
 from confmax.metrics import labels as label_metrics
 from confmax.rule import LabelRule
-from confmax.rule.applied import DecidedPart, decided_tables, label_columns
+from confmax.rule.applied import DecidedPart, decided_tables
 from confmax.rule.counts import Sums
+from confmax.rule.forms import OF_LABELS
 from confmax.solution import Infeasible, LabelSolution
 from confmax.solution.label_task import LabelPlan
 from confmax.solution.plan import is_auto
@@ -239,7 +240,6 @@ def _decide(rows: FileRows, rule: LabelRule, out: Path, separator: str | None) -
 
 def _decide_parts(rows: FileRows, rule: LabelRule, out: Path, separator: str | None, folder: bool) -> Document:
     """Do what `_decide` does with rows that are read in parts."""
-    counts = np.zeros(rule.n_classes, dtype=np.int64)
     without = []
     sums: Sums | None = None
 
@@ -249,11 +249,11 @@ def _decide_parts(rows: FileRows, rule: LabelRule, out: Path, separator: str | N
         found = Sums.of(rule, part.proba, part.decided)
         sums = found if sums is None else sums + found
         if separator is None:
-            return label_columns(rule, DECISION, False, counts, part)
-        (lists,) = label_columns(rule, DECISION, True, counts, part).values()
+            return OF_LABELS.columns(rule, DECISION, part.decided, names=False)
+        (lists,) = OF_LABELS.columns(rule, DECISION, part.decided, names=True).values()
         return {DECISION: pc.binary_join(lists.cast(pa.list_(pa.string())), separator)}
 
-    added = [f"{DECISION}_{name}" for name in rule.class_names] if separator is None else [DECISION]
+    added = OF_LABELS.added(rule, DECISION, names=separator is not None)
     tables = decided_tables(rule, rows.proba, columns, added, keys=rows.options.key)
     write_parts(tables, out, rows.proba, added, folder=folder)
     assert sums is not None

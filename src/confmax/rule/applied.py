@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.errors import InputError
-from confmax.rule.batch import OneCap, caps_of, cut_in_parts, one_cap
+from confmax.rule.batch import OneCap, cut_in_parts
+from confmax.rule.forms import form_of
 from confmax.rule.parts import refuse_other_groups
 from confmax.tables.draws import given_keys, is_whole
-from confmax.tables.kinds import given_hashes, named
 from confmax.tables.labels import Coded, is_missing
 from confmax.tables.partitioned.arrow import labels_of
 from confmax.tables.partitioned.opening import opened_rows
 from confmax.tables.partitioned.parts import RawPart, naming, refuse_missing
-from confmax.tables.partitioned.table import in_order_of, stored_columns, to_decide
+from confmax.tables.partitioned.table import stored_columns, to_decide
 from confmax.tables.partitioned.writing import check_destination, is_folder, write_tables
 
 _NOTHING = {"keys": None, "group": None}
@@ -89,9 +89,10 @@ def predict_batches(
     >>> [part.tolist() for part in rule.predict_batches(confmax.open_table(file))]
     [['yes', 'no']]
     """
-    found = decided_parts(rule, opened_rows(table), keys=keys, at_most=at_most)
-    several = rule.decisions.several
-    return (part.decided if several else named(rule.classes, part.decided) for part in found)
+    form = form_of(rule)
+    return (
+        form.named(rule, part.decided) for part in decided_parts(rule, opened_rows(table), keys=keys, at_most=at_most)
+    )
 
 
 def write_parquet(
@@ -164,13 +165,16 @@ def write_parquet(
     if not isinstance(names, bool):
         raise ValueError(f"names is True for names of classes, or False for their indices; got {names!r}")
     counts = np.zeros(len(rule.class_names), dtype=np.int64)
-    made = partial(label_columns if rule.decisions.several else decision_column, rule, output, names, counts)
-    added = [output]
-    if rule.decisions.several and not names:
-        added = [f"{output}_{name}" for name in rule.class_names]
+    form = form_of(rule)
+    added = form.added(rule, output, names=names)
+
+    def columns(part: DecidedPart) -> Mapping[str, Any]:
+        counts[:] += form.counted(rule, part.decided)
+        return form.columns(rule, output, part.decided, names=names)
+
     folder = is_folder(path)
     table = opened_rows(table)
-    tables = decided_tables(rule, table, made, added, keep=keep, keys=keys, at_most=at_most)
+    tables = decided_tables(rule, table, columns, added, keep=keep, keys=keys, at_most=at_most)
     check_destination(table, Path(path), folder=folder)
     write_tables(tables, Path(path), table, folder=folder, rows_per_file=rows_per_file, added=added)
     return counts
@@ -240,15 +244,13 @@ def decided_parts(
     keep: Sequence[str] = (),
 ) -> Iterator[DecidedPart]:
     """Return an iterator over the parts of an opened table with their decisions."""
-    several = rule.decisions.several
-    if at_most is not None and several:
-        raise InputError("this rule decides several labels per row", "leave `at_most` out")
+    batch = None if at_most is None else form_of(rule).cap(rule, at_most)
     refuse_other_groups(rule, None, () if not rule.groups_known else None)
     if not rule.groups_known:
         raise ValueError(
             "rules by the probabilities of groups decide rows in memory; pass them part by part to predict"
         )
-    source = (in_order_of if several else to_decide)(rule, table, _NOTHING)
+    source = to_decide(rule, table, _NOTHING)
     beside = tuple(dict.fromkeys([*keep, *([] if keys is None else [keys])]))
     there = stored_columns(table, beside) if beside else ()
     if there:
@@ -258,8 +260,6 @@ def decided_parts(
         raise InputError(
             f"no column such as {keys!r} is read with these rows", "leave `keys` out, or open Parquet files"
         )
-    caps = {} if at_most is None else caps_of(rule, at_most)
-    batch = one_cap(rule, caps) if caps else None
     return _decided(rule, source, keys, batch)
 
 
@@ -268,7 +268,7 @@ def _decided(rule: Any, source: Any, keys: str | None, batch: OneCap | None) -> 
     cut = None
     if batch is not None:
         cut = cut_in_parts(batch, source.n_rows, lambda work: source.run(partial(_on_part, work, rule, keys)))
-    work = rule.predict if rule.decisions.several else rule.predict_index if batch is None else batch.ranked
+    work = form_of(rule).work(rule) if batch is None else batch.ranked
     kept = 0
     for number, found in enumerate(source.run(partial(_with_columns, work, rule, keys))):
         if found is None:
@@ -294,12 +294,9 @@ def _on_part(work: Callable[..., Any], rule: Any, keys: str | None, part: RawPar
     if len(part.proba) == 0:
         return None
     with naming(part.name):
-        given: dict[str, Any] = {}
-        if keys is not None:
-            given["keys"] = keys_of(part.beside.column(keys), keys)
-        elif rule.is_randomized and not rule.decisions.several:
-            # rows of one part are no share of the table, so that nobody warns of duplicates among them
-            given["keys"] = given_hashes(part.proba)
+        of_rows = form_of(rule).keys
+        own = of_rows(rule, part.proba) if keys is None else keys_of(part.beside.column(keys), keys)
+        given = {} if own is None else {"keys": own}
         if rule.groups:
             given["group"] = part.group
         return work(part.proba, **given)
@@ -330,47 +327,3 @@ def keys_of(column: Any, name: str) -> NDArray[Any]:
     words = np.zeros(len(values), dtype=np.uint64)
     words[used] = given_keys(np.array([values[k] for k in used], dtype=object), len(used))
     return words[found.index]
-
-
-# --- what is written -------------------------------------------------------------------------------------------------
-
-
-def decision_column(
-    rule: Any, output: str, names: bool, counts: NDArray[np.int64], part: DecidedPart
-) -> dict[str, Any]:
-    """Return the column of the decisions of a part, which are added to the ``counts`` (M,)."""
-    import pyarrow as pa
-
-    decided = part.decided
-    counts += np.bincount(decided, minlength=len(counts))
-    small = decided.astype(np.min_scalar_type(-len(counts)))
-    if not names:
-        return {output: pa.array(small)}
-    # a column has one type: a rule with classes 0, 1 and a decision "abstain" writes text
-    classes = rule.classes if rule.classes.dtype != object else rule.classes.astype(str)
-    if classes.dtype.kind != "U":
-        return {output: pa.array(classes[decided])}
-    return {output: pa.DictionaryArray.from_arrays(pa.array(small), pa.array(classes.tolist(), pa.string()))}
-
-
-def label_columns(rule: Any, output: str, names: bool, counts: NDArray[np.int64], part: DecidedPart) -> dict[str, Any]:
-    """Return columns of the labels that are decided for a part, which are added to the ``counts`` (L,)."""
-    import pyarrow as pa
-
-    decided = part.decided
-    counts += decided.sum(axis=0, dtype=np.int64)
-    if not names:
-        columns = zip(rule.class_names, decided.T, strict=True)
-        return {f"{output}_{name}": pa.array(np.ascontiguousarray(column)) for name, column in columns}
-    return {output: label_lists(rule, decided)}
-
-
-def label_lists(rule: Any, decided: NDArray[Any]) -> Any:
-    """Return an Arrow column with the list of the labels (n, L) of each row."""
-    import pyarrow as pa
-
-    classes = rule.classes if rule.classes.dtype != object else rule.classes.astype(str)
-    ends = np.concatenate([[0], decided.sum(axis=1, dtype=np.int64).cumsum()])
-    return pa.LargeListArray.from_arrays(
-        pa.array(ends), pa.array(classes.tolist()).take(pa.array(decided.nonzero()[1]))
-    )

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion
 from confmax.errors import InputError
-from confmax.tables.kinds import calibrated_rows, host_rows, refuse_elsewhere
+from confmax.rule.forms import form_of
+from confmax.tables.kinds import host_rows, refuse_elsewhere
 from confmax.tables.normalize import rows_to_decide
 from confmax.tables.partitioned import is_opened, is_stream
 
@@ -211,14 +212,16 @@ class Sums:
 
         Decisions are indices (n,), or of a `LabelRule` 0 and 1 (n, L).
         """
-        P = _calibrated(rule, proba)
+        form = form_of(rule)
+        # thresholds on given probabilities need no calibration, and counts do
+        P = host_rows(form.calibrated(rule, rule.checked(proba)))
         n, K = P.shape
         decided = host_rows(decided)
-        several = rule.decisions.several
-        row, col, p = _of_decided(P, decided, several=several)
+        row, col = form.cells(decided, K)
+        p = np.asarray(P[row, col], dtype=np.float64)
         right = _by_class(col, p, K)
-        left = np.zeros(0, np.intp) if several else np.flatnonzero(decided >= K)
-        counts = np.bincount(col, minlength=K) if several else np.bincount(decided, minlength=rule.n_decisions)
+        left = form.undecided(decided, K)
+        counts = form.counted(rule, decided)
         rows = None
         if n <= EXACT_ROWS and n * K <= EXACT_CELLS:
             rows = np.zeros((3, n, K))
@@ -307,33 +310,11 @@ def expected_counts(rule: Any, proba: Any, *, level: float = LEVEL, **how: Any) 
     refuse_elsewhere(proba, "counts are of rows in memory or in parts; pass an array, or a table from open_table")
     # the rows that ``predict`` reads
     proba = rows_to_decide(proba, rule.class_names[: rule.n_classes], normalize=how.pop("normalize", False))
-    decided = rule.predict(proba, **how) if rule.decisions.several else rule.predict_index(proba, **how)
+    decided = form_of(rule).work(rule)(proba, **how)
     with warnings.catch_warnings():
         # what the names of columns say was said when the rows were decided
         warnings.simplefilter("ignore", UserWarning)
         return Sums.of(rule, proba, decided).counts(rule, level)
-
-
-def _calibrated(rule: Any, proba: Any) -> Any:
-    """Return the calibrated probabilities (n, K) of rows in memory: an array, or a csr_array."""
-    P = rule.checked(proba)
-    # thresholds on given probabilities need no calibration, and counts do
-    if rule.decisions.several:
-        maps = rule.calibrator or getattr(rule.shares, "maps", None)
-        P = P if maps is None else maps.transform(P)
-    else:
-        P = calibrated_rows(getattr(rule.shares, "calibrator", None) or rule.calibrator, P).proba
-    return host_rows(P)
-
-
-def _of_decided(P: Any, decided: Any, *, several: bool) -> tuple[NDArray[Any], NDArray[Any], Array]:
-    """Return the rows and classes that are decided, and their probabilities, (m,) each."""
-    if several:
-        row, col = decided.nonzero()
-    else:
-        row = np.flatnonzero(decided < P.shape[1])
-        col = decided[row]
-    return row, col, np.asarray(P[row, col], dtype=np.float64)
 
 
 def _moments(p: NDArray[Any]) -> Array:

@@ -207,7 +207,7 @@ class Opened(ReadInParts):
 
     def predict_labels(self, rule: LabelledRule, proba: Any, beside: Beside) -> NDArray[np.uint8]:
         """Return which labels a rule gives each row (n, L), read part by part; the decisions of all rows are held."""
-        source = in_order_of(rule, proba, beside)
+        source = to_decide(rule, proba, beside)
         found = source.run(partial(_labels_on_part, rule))
         none = np.empty((0, len(rule.class_names)), np.uint8)
         return np.concatenate([none, *(part for part in found if part is not None)])
@@ -233,19 +233,15 @@ def stored_columns(table: Any, wanted: Sequence[str] | None = None) -> tuple[str
     return found
 
 
-def to_decide(rule: Rule, proba: Any, beside: Beside) -> Any:
+def to_decide(rule: Rule | LabelledRule, proba: Any, beside: Beside) -> Any:
     """Return the source of rows that a rule is to decide, columns in the order of its classes."""
-    if rule.groups and (beside["group"] is not None or not getattr(proba, "has_groups", False)):
-        shown = ", ".join(map(repr, rule.groups[:8]))
+    groups = getattr(rule, "groups", ())
+    if groups and (beside["group"] is not None or not getattr(proba, "has_groups", False)):
+        shown = ", ".join(map(repr, groups[:8]))
         raise ValueError(
             f"this rule decides by groups ({shown}), and an opened table brings the group of each row; pass group= "
             f"to open_table"
         )
-    return in_order_of(rule, proba, beside)
-
-
-def in_order_of(rule: Rule | LabelledRule, proba: Any, beside: Beside) -> Any:
-    """Return the source of rows with the columns in the order of the classes of a rule."""
     if beside["keys"] is not None:
         raise ValueError("keys are not split into parts; leave them out, or decide arrays part by part")
     proba = of_classes(proba, rule.class_names[: rule.n_classes])
