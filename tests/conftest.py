@@ -1,6 +1,8 @@
-"""What all tests share: Java compiles little; a folder to be in; a number of threads; both forms of the kernels."""
+"""What all tests share: one that hangs ends; Java compiles little; a folder to be in; threads; forms of kernels."""
 
+import faulthandler
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -18,8 +20,27 @@ PARTS = {
     *("test_class_thresholds", "test_further_decisions", "test_model_bound", "test_row_prices"),
 }
 
+HANGS = float(os.environ.get("CONFMAX_TEST_SECONDS", "600"))  # after which a test hangs
+
 # Spark's programs are short here: Java's optimising compiler takes about half of their processor time
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+
+def pytest_configure():
+    # while nothing is captured yet
+    global _stderr
+    _stderr = os.dup(sys.__stderr__.fileno())
+
+
+# after pytest has set its own clock, which ends nothing
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_protocol():
+    """A test that hangs shows where and ends its process; of several, pytest names it and goes on with the others."""
+    faulthandler.dump_traceback_later(HANGS, file=_stderr, exit=True)
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture
