@@ -90,8 +90,8 @@ def test_a_small_sample_is_not_all_rows(tmp_path):
     pytest.importorskip("pyarrow")
     data = drawn_labels()[0]
     with small_samples():
-        assert not labels_table(ANY, files(data, tmp_path)).is_whole
-    assert labels_table(ANY, files(data, tmp_path)).is_whole
+        assert not labels_table(ANY, files(data, tmp_path)).held
+    assert labels_table(ANY, files(data, tmp_path)).held
 
 
 def test_names_of_calls_differ(tmp_path):

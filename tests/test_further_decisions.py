@@ -81,7 +81,7 @@ def test_every_oracle_answers_as_the_reference_does_to_the_matrices(backend, K, 
     oracle = make_oracle(table, **settings, **({"backend": "numpy"} if backend == "numpy" else {}))
     held = {"numpy": "array", "parts": "array"}.get(backend, backend)
     assert (type(oracle).__name__ == "NumpyOracle") == (backend == "numpy")
-    assert (table.head.storage.backend, table.whole) == (held, backend != "parts")
+    assert (table.head.storage.backend, table.held) == (held, backend != "parts")
     expected = make_oracle(make_table(P, y, weight), **settings, backend="numpy").maximize(
         Gains.from_matrix(gains.matrices()), matrix=True
     )

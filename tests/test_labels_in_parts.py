@@ -244,7 +244,7 @@ def test_keys_that_differ_in_few_digits_are_counted_together():
 def test_calibrations_are_fitted_on_all_parts(tmp_path):
     P, Y, weight = rows(6)
     table = labels_table(ANY, opened(tmp_path, P, Y, weight))
-    assert not table.is_whole
+    assert not table.held
     here, there = fit(labels_table(ANY, P, Y, weight)), fit(table)
     np.testing.assert_allclose([there.a, there.c], [here.a, here.c], rtol=1e-9)
 
@@ -255,7 +255,7 @@ def test_targets_in_parts_count_as_one_in_memory(tmp_path):
     plan = LabelPlan.checked("macro_f1", ANY)
     here, there = (task_of(plan, labels_table(ANY, *given)).estimate for given in
                    ((P, Y, weight), (opened(tmp_path, P, Y, weight),)))  # fmt: skip
-    assert isinstance(here, Estimate) and not there.table.is_whole
+    assert isinstance(here, Estimate) and not there.table.held
     gains = Gains.reduced(np.ones((3, 5)), -np.random.default_rng(0).random((3, 5)))
     for one, other in ((here, there), (here.with_share(0.0), there.with_share(0.0))):
         for name in ("rows", "diagonal", "columns"):

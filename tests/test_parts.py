@@ -189,7 +189,7 @@ def test_chosen_rows_are_a_table_of_their_own(monkeypatch):
         np.testing.assert_array_equal(sample.proba, samples[0].proba)
         assert set(sample.proba[:, 0]) <= set(P[mask, 0])
     empty = there.rows_where(np.zeros(mask.sum(), bool))
-    assert empty.n_rows == 0 and empty.is_whole
+    assert empty.n_rows == 0 and empty.held
 
 
 def test_rows_that_come_in_another_order_are_refused():

@@ -156,7 +156,7 @@ def test_the_same_rows_give_the_same_rule_wherever_they_come_from(way):
     # decisions of the stream are those of the array, in its order
     np.testing.assert_array_equal(solution.predict(source), solution.predict(P))
     table = make_table(source)
-    assert (source.n_rows, table.n_rows, table.whole) == (1500, 1500, False)
+    assert (source.n_rows, table.n_rows, table.held) == (1500, 1500, False)
     for share in (1.0, 0.0, 0.4):
         oracles = (make_oracle(one, "blend", model_share=share) for one in (table, make_table(P, TRUTH, W)))
         assert_same_statistics(*(oracle.maximize(GAINS, matrix=True) for oracle in oracles))

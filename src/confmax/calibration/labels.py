@@ -125,9 +125,9 @@ def fit(table: Table, strength: float = STRENGTH) -> LabelScaling | None:
 
 def _sets(table: Table) -> list[Bins]:
     """Return the bins of all labels, a set for those that have as many."""
-    if not table.is_whole:
+    rows = table.in_one_place
+    if rows is None:
         return [_of_parts(table)]
-    rows = table.head
     return list(_stored(rows)) if table.is_truncated else [Bins(np.arange(table.n_classes), *_binned(rows))]
 
 

@@ -146,7 +146,7 @@ def comparison(
     given = _of_files(rules, rows)
     app.warn(*filter(None, [doubt_of_rows(given, table)]))
     plans = {name: _plan_for(metric, plan, rules) for name, metric in chosen.items()}
-    evidence = _cross_fitted(sample, plans, plan.random_state, bar, by_content=not table.whole)
+    evidence = _cross_fitted(sample, plans, plan.random_state, bar, by_content=not table.held)
     areas = _areas(evidence, limits) if plan.abstains else {}
     tuned_for = {one: one.removeprefix("for ") for one in evidence} | {path: rules[path].metric for path in given}
     judged = _judged(table, evidence, given, plan.random_state)
@@ -211,7 +211,7 @@ def comparison(
     return {
         **source_document(rows),
         "folds": N_FOLDS,
-        **({} if table.whole else {"tuned_on_rows": sample.n_rows}),
+        **({} if table.held else {"tuned_on_rows": sample.n_rows}),
         **({"abstain": plan.abstain} if plan.abstains else {}),
         "metrics": list(evaluated),
         "units": units,
@@ -282,10 +282,10 @@ def _comparable(
 
 def _judged(table: Any, evidence: Mapping[str, Any], given: Mapping[str, DecisionRule], seed: int) -> Judged:
     """Return what plain, cross-fitted and ``given`` rules decide on all rows."""
-    if not table.is_whole:
+    sample = table.in_one_place
+    if sample is None:
         folds = {one: [solution.rule for solution in found.solutions] for one, found in evidence.items()}
         return judge(table, partial(_decide_by_folds, folds, given, seed))
-    sample = table.head
     applied = {path: decided_in_groups(rule, sample) for path, rule in given.items()}
     tuned = {one: found.decided for one, found in evidence.items()}
     return Judged(table, sample, {**plain_rules(sample), **tuned, **applied})

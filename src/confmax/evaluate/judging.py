@@ -84,7 +84,7 @@ def judge_rules(
     many rows as one of the ``rules`` that abstains is found among all rows, so of rows in parts there is nothing.
     """
     abstaining = [name for name, one in rules.items() if getattr(one, "abstain", None) is not None]
-    if not (abstaining and table.whole):
+    if not (abstaining and table.held):
         judged = judge(table, judges, by_gains)
         return judged._replace(decided=placed(judged.decided)), {name: {} for name in abstaining}
     decided = placed(judges(table.head, table.label_weight()))

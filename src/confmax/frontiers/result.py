@@ -104,7 +104,7 @@ class Frontier:
         name = first.rule.metric if isinstance(first.rule, LabelRule) else repr(as_written(first.metric))
         made = cls(name, limit, np.array(levels), solutions, asked)
         # rules of one class are judged on rows in memory
-        judges = raw.is_whole or made.is_of_labels
+        judges = raw.in_one_place is not None or made.is_of_labels
         if not (judges and raw.has_labels) or not first.rule.groups_known:
             return made
         return replace(made, on_labels=made._curve(raw, REPLICATES))

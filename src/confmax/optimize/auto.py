@@ -20,6 +20,7 @@ from confmax.optimize.loop import Solver, declared
 
 if TYPE_CHECKING:
     from confmax.constraints import Limits
+    from confmax.tables import Table
 
 # where each solver is: its code is imported when it is needed
 _CLASSES = {
@@ -108,10 +109,10 @@ def choose(
     *,
     exact: bool,
     blended: bool = False,
-    in_parts: bool = False,
+    table: Table | None = None,
+    sorts: bool = True,
     limited: bool = False,
     one_class: bool = False,
-    several: bool = False,
 ) -> Solver:
     """Return the requested solver or, for "auto", the one that suits the metric's structure.
 
@@ -127,14 +128,15 @@ def choose(
         Whether the oracle is exact (model confusion).
     blended : bool
         Whether the confusion matrix is a blend. "auto" then avoids solvers that fit the estimate too closely.
-    in_parts : bool
-        Whether the rows are stored in several parts. "auto" then chooses no solver that sorts all rows.
+    table : Table or None
+        The rows, which "auto" has sorted where they are in one place and one class is decided for each; None where they
+        are. Of several labels two columns are two labels, and no two sides of a threshold.
+    sorts : bool
+        Whether "auto" may choose a solver that sorts rows.
     limited : bool
         Whether there are constraints, which only column generation and the search for one class take.
     one_class : bool
         Whether the metric and all constraints read the same class.
-    several : bool
-        Whether a row may have several labels. Then two columns are two labels, and no two sides of a threshold.
 
     Raises
     ------
@@ -143,7 +145,7 @@ def choose(
     """
     if isinstance(solver, str) and solver == "auto" and (limited or one_class):
         return SOLVERS["class_threshold"]() if one_class else _made(_WITHIN_LIMITS)
-    sorts = not (in_parts or several)
+    sorts &= table is None or (table.in_one_place is not None and not table.decisions.several)
     chosen = _unlimited(solver, metric, n_classes, n_decisions, exact=exact, blended=blended, sorts=sorts)
     if limited and not declared(chosen, "takes_limits"):
         raise ValueError(f"{chosen.name} does not take constraints; use solver='auto', or leave the constraints out")

@@ -166,7 +166,7 @@ class ClassThreshold(Solver):
         k = _class_in(problem)
         assert k is not None
         metric, within = of_two_columns(problem.metric, problem.limits)
-        if not oracle.table.is_whole:
+        if oracle.table.in_one_place is None:
             return None, _step_in_parts(problem, metric, within, k)
         oracle.count()
         estimate = Estimate.alike(oracle.table.sample, oracle.model_share)
@@ -243,7 +243,7 @@ def with_thresholds(problem: Problem) -> Problem:
     oracle = problem.oracle
     table = problem.oracle.table
     k = None if limits is None or problem.metric.class_place is not None else limits.only_class
-    if k is None or oracle.exact or not table.is_whole or problem.n_decisions != table.n_classes:
+    if k is None or oracle.exact or table.in_one_place is None or problem.n_decisions != table.n_classes:
         return problem
     assert limits is not None
     cuts = Cuts.of(Estimate.alike(table.sample, oracle.model_share).one_class(k))

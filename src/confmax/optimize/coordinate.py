@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -250,7 +250,8 @@ class Scored:
     @classmethod
     def of(cls, oracle: CountingOracle, table: Part, gain: Gains) -> Scored:
         """Score the rows of a ``table``, which are those of the oracle."""
-        return cls(oracle, table, gain, *_score_parts(table, gain))
+        kind = ScoredLabels if table.decisions.several else Scored
+        return kind(oracle, table, gain, *_score_parts(table, gain))
 
     def rivals(self, j: int) -> tuple[NDArray[Any], NDArray[np.int32]]:
         """Return the best score (n,) of every row without decision j, and whose it is; ties go to the largest index.
@@ -259,10 +260,35 @@ class Scored:
         """
         # weight and offset of a decision have the same rivals
         if j not in self._known:
-            several = self.table.decisions.several
-            found = _rivals_of_label(self, j) if several else _rivals(self.x, self.a, self.b, j)
-            self._known[j] = found
+            self._known[j] = self._rivals_of(j)
         return self._known[j]
+
+    def _rivals_of(self, j: int) -> tuple[NDArray[Any], NDArray[np.int32]]:
+        return _rivals(self.x, self.a, self.b, j)
+
+    def walk(self, way: Way, stops: NDArray[np.intp], *, matrix: bool) -> Iterator[Confusion]:
+        """Yield, in batches, the confusions of deciding j on the rows ``order[:stop]``, the rival on the others."""
+        oracle = self.oracle
+        table = self.table
+        labels = np.empty(0, np.int64) if table.labels is None else table.labels
+        weight = np.empty(0) if table.weight is None else table.weight
+        rows = (table.proba, oracle.model_share, labels, weight, way.rival, way.j, table.weight_total)
+        K = table.n_classes
+        M = self.gain.n_decisions
+        shapes = ((K,), (M,), (K, M) if matrix else (0, 0))
+        sums = tuple(np.zeros(shape) for shape in shapes)
+        size = _at_once(K, M, matrix)
+        done = -1
+        for first in range(0, len(stops), size):
+            here = stops[first : first + size]
+            out = tuple(np.empty((len(here), *shape)) for shape in shapes)
+            if kernels.native is None:
+                _walk_by_numpy(rows, way.order, done, here, sums, out)
+            else:
+                kernels.native.walk(*rows, way.order, done, here, *sums, *out)
+            done = int(here[-1])
+            diagonal, columns, full = out
+            yield Confusion(oracle.rows, diagonal, columns, full if matrix else None)
 
     @cached_property
     def scores(self) -> NDArray[Any]:
@@ -272,6 +298,64 @@ class Scored:
     @cached_property
     def _known(self) -> dict[int, tuple[NDArray[Any], NDArray[np.int32]]]:
         return {}
+
+
+class ScoredLabels(Scored):
+    """The rows of an oracle that get several labels, k or at most k of them, with their scores."""
+
+    def _rivals_of(self, j: int) -> tuple[NDArray[Any], NDArray[np.int32]]:
+        decisions = self.table.decisions
+        assert decisions.most is not None
+        n = len(self.x)
+        others = np.delete(np.arange(len(self.a)), j)
+        nobody = np.full(n, 0.0 if decisions.positive else -np.inf, self.x.dtype), np.full(n, -1, np.int32)
+        if decisions.most > len(others):
+            return nobody
+        offered = self.scores[:, others]
+        # of equal scores a stable order has the largest index last
+        last = np.argsort(offered, axis=1, kind="stable")[:, len(others) - decisions.most, None]
+        best = np.take_along_axis(offered, last, axis=1)[:, 0]
+        free = best <= 0.0 if decisions.positive else np.zeros(n, dtype=np.bool_)
+        return np.where(free, nobody[0], best), np.where(free, -1, others[last[:, 0]]).astype(np.int32)
+
+    def walk(self, way: Way, stops: NDArray[np.intp], *, matrix: bool) -> Iterator[Confusion]:
+        """Yield `Scored.walk` where j takes the place of the rival, if there is one."""
+        oracle = self.oracle
+        table = self.table
+        share = np.asarray(oracle.model_share, dtype=np.float64)
+        true = share * table.proba
+        if table.labels is not None:
+            true = true + (1.0 - share) * table.labels
+        w = table.weights / table.weight_total
+        without = table.decisions.chosen(np.where(np.arange(len(self.a)) == way.j, -np.inf, self.scores))
+        without[:, way.j] = False
+        hits, decided = w @ (without * true), w @ without
+        L = len(decided)
+        size = max(1, BATCH // L)
+        done = 0
+        for first in range(0, len(stops), size):
+            here = stops[first : first + size]
+            r = way.order[done : here[-1]]
+            stop = np.searchsorted(here, np.arange(done, here[-1]), side="right")
+            ousts = way.rival[r] >= 0
+            moves = np.zeros((2, len(here), L))
+            for rows, to, label, sign in (
+                (r, stop, np.full(len(r), way.j), 1.0),
+                (r[ousts], stop[ousts], way.rival[r[ousts]], -1.0),
+            ):
+                _add(moves[0], to * L + label, sign * w[rows] * true[rows, label])
+                _add(moves[1], to * L + label, sign * w[rows])
+            by_hits, by_decided = np.cumsum(moves, axis=1)
+            yield Confusion(oracle.rows, np.maximum(hits + by_hits, 0.0), np.maximum(decided + by_decided, 0.0))
+            hits, decided, done = hits + by_hits[-1], decided + by_decided[-1], int(here[-1])
+
+
+class Way(NamedTuple):
+    """The way along one coefficient: rows go to decision j in their ``order`` (n,), from their ``rival`` (n,)."""
+
+    j: int
+    order: NDArray[np.intp]
+    rival: NDArray[np.int32]
 
 
 # upper bounds (B,) on what rules are compared by, where all statistics lie between two batches of confusions
@@ -320,7 +404,7 @@ class _Line:
     low: Array
     high: Array
     stops: NDArray[np.intp]
-    walk: _Walk
+    confusions: Callable[[NDArray[np.intp]], Iterator[Confusion]]
 
     @classmethod
     def of(cls, scored: Scored, coordinate: Coordinate, matrix: bool) -> _Line | None:
@@ -345,13 +429,14 @@ class _Line:
         bottom = 0.0 if coordinate.kind == "weight" else -np.inf
         low = np.concatenate([[bottom], inner[apart], inner[-1:]])
         high = np.concatenate([inner[:1], inner[apart + 1], [np.inf]])
-        return cls(coordinate, low, high, stops, _Walk(scored, j, order, rival, matrix))
+        walk = partial(scored.walk, Way(j, order, rival), matrix=matrix)
+        return cls(coordinate, low, high, stops, walk)
 
 
 def _valued(metric: Merit, lines: list[_Line], bound: Bound | None, above: float) -> Iterator[Breakpoints]:
     """Yield the breakpoints of ``lines``, with the values of the metric."""
     picked = [np.arange(len(line.stops)) for line in lines] if bound is None else _hopeful(lines, bound, above)
-    parts = [S for line, index in zip(lines, picked, strict=True) for S in line.walk.confusions(line.stops[index])]
+    parts = [S for line, index in zip(lines, picked, strict=True) for S in line.confusions(line.stops[index])]
     if len(lines) > 1 and parts:
         parts = [Confusion.concatenate(parts)]
     found = np.concatenate([np.zeros(0), *(np.broadcast_to(metric.values(S), len(S)) for S in parts)])
@@ -372,7 +457,7 @@ def _hopeful(lines: list[_Line], bound: Bound, above: float) -> list[NDArray[np.
     low: list[Confusion] = []
     high: list[Confusion] = []
     for line, at in zip(lines, ends, strict=True):
-        S = Confusion.concatenate(list(line.walk.confusions(line.stops[at])))
+        S = Confusion.concatenate(list(line.confusions(line.stops[at])))
         first, last = S[:-1], S[1:]
         for found, pick in ((low, np.minimum), (high, np.maximum)):
             found.append(Confusion(S.rows, pick(first.diagonal, last.diagonal), pick(first.columns, last.columns)))
@@ -453,93 +538,6 @@ def _row_breakpoints(
     points = np.where(nothing, np.where(loses, np.inf, -np.inf), points)
     slack = np.where(nothing, 0.0, slack)
     return np.where(points <= slack, -np.inf, points), slack
-
-
-@dataclass(frozen=True, eq=False)
-class _Walk:
-    """The way along one coefficient: rows go to decision j in their ``order`` (n,), from their ``rival`` (n,)."""
-
-    scored: Scored
-    j: int
-    order: NDArray[np.intp]
-    rival: NDArray[np.int32]
-    matrix: bool
-
-    def confusions(self, stops: NDArray[np.intp]) -> Iterator[Confusion]:
-        """Yield, in batches, the confusions of deciding j on the rows ``order[:stop]``, the rival on the others."""
-        oracle = self.scored.oracle
-        table = self.scored.table
-        if table.decisions.several:
-            yield from self._of_label(stops)
-            return
-        labels = np.empty(0, np.int64) if table.labels is None else table.labels
-        weight = np.empty(0) if table.weight is None else table.weight
-        rows = (table.proba, oracle.model_share, labels, weight, self.rival, self.j, table.weight_total)
-        K = table.n_classes
-        M = self.scored.gain.n_decisions
-        shapes = ((K,), (M,), (K, M) if self.matrix else (0, 0))
-        sums = tuple(np.zeros(shape) for shape in shapes)
-        size = _at_once(K, M, self.matrix)
-        done = -1
-        for first in range(0, len(stops), size):
-            here = stops[first : first + size]
-            out = tuple(np.empty((len(here), *shape)) for shape in shapes)
-            if kernels.native is None:
-                _walk_by_numpy(rows, self.order, done, here, sums, out)
-            else:
-                kernels.native.walk(*rows, self.order, done, here, *sums, *out)
-            done = int(here[-1])
-            diagonal, columns, full = out
-            yield Confusion(oracle.rows, diagonal, columns, full if self.matrix else None)
-
-    def _of_label(self, stops: NDArray[np.intp]) -> Iterator[Confusion]:
-        """Yield `confusions` where rows get several labels: j takes the place of the rival, if there is one."""
-        scored = self.scored
-        oracle = scored.oracle
-        table = scored.table
-        share = np.asarray(oracle.model_share, dtype=np.float64)
-        true = share * table.proba
-        if table.labels is not None:
-            true = true + (1.0 - share) * table.labels
-        w = table.weights / table.weight_total
-        without = table.decisions.chosen(np.where(np.arange(len(scored.a)) == self.j, -np.inf, scored.scores))
-        without[:, self.j] = False
-        hits, decided = w @ (without * true), w @ without
-        L = len(decided)
-        size = max(1, BATCH // L)
-        done = 0
-        for first in range(0, len(stops), size):
-            here = stops[first : first + size]
-            r = self.order[done : here[-1]]
-            stop = np.searchsorted(here, np.arange(done, here[-1]), side="right")
-            ousts = self.rival[r] >= 0
-            moves = np.zeros((2, len(here), L))
-            for rows, to, label, sign in (
-                (r, stop, np.full(len(r), self.j), 1.0),
-                (r[ousts], stop[ousts], self.rival[r[ousts]], -1.0),
-            ):
-                _add(moves[0], to * L + label, sign * w[rows] * true[rows, label])
-                _add(moves[1], to * L + label, sign * w[rows])
-            by_hits, by_decided = np.cumsum(moves, axis=1)
-            yield Confusion(oracle.rows, np.maximum(hits + by_hits, 0.0), np.maximum(decided + by_decided, 0.0))
-            hits, decided, done = hits + by_hits[-1], decided + by_decided[-1], int(here[-1])
-
-
-def _rivals_of_label(scored: Scored, j: int) -> tuple[NDArray[Any], NDArray[np.int32]]:
-    """Return `_rivals` where rows get several labels, k or at most k of them."""
-    decisions = scored.table.decisions
-    assert decisions.most is not None
-    n = len(scored.x)
-    others = np.delete(np.arange(len(scored.a)), j)
-    nobody = np.full(n, 0.0 if decisions.positive else -np.inf, scored.x.dtype), np.full(n, -1, np.int32)
-    if decisions.most > len(others):
-        return nobody
-    offered = scored.scores[:, others]
-    # of equal scores a stable order has the largest index last
-    last = np.argsort(offered, axis=1, kind="stable")[:, len(others) - decisions.most, None]
-    best = np.take_along_axis(offered, last, axis=1)[:, 0]
-    free = best <= 0.0 if decisions.positive else np.zeros(n, dtype=np.bool_)
-    return np.where(free, nobody[0], best), np.where(free, -1, others[last[:, 0]]).astype(np.int32)
 
 
 def _rivals(scores: NDArray[Any], a: NDArray[Any], b: NDArray[Any], j: int) -> tuple[NDArray[Any], NDArray[np.int32]]:

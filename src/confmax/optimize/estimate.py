@@ -100,7 +100,7 @@ class Estimate:
     @property
     def n_passes(self) -> int:
         """How often all rows were read; those of an array with maps are counted once, and kept."""
-        if self.table.is_whole:
+        if self.bins.tells_all:
             return 1 if self.maps is not None else max(1, self.oracle.n_passes)
         return self.bins.passes[0] + self.oracle.n_passes
 

@@ -171,12 +171,12 @@ class LabelBins:
     @property
     def tells_all(self) -> bool:
         """Whether all rows of a block of labels are told apart at once, because no pass over parts is saved."""
-        return self.table.is_whole
+        return self.table.held
 
     @property
     def step(self) -> int:
         """How many bins of the kernel are one."""
-        return 1 if self.table.is_whole else -(-self.table.n_classes * BUCKETS // CELLS)
+        return 1 if self.tells_all else -(-self.table.n_classes * BUCKETS // CELLS)
 
     @property
     def edges(self) -> Array:
@@ -186,7 +186,7 @@ class LabelBins:
     def batches(self) -> Iterator[range]:
         """Yield the labels whose bins are held together; all of them come back of a part."""
         L = self.table.n_classes
-        size = BATCH if self.table.is_whole else L
+        size = BATCH if self.tells_all else L
         return (range(first, min(first + size, L)) for first in range(0, L, size))
 
     def each_batch(self, work: Callable[[range], T]) -> list[T]:
@@ -237,7 +237,7 @@ class LabelBins:
         If those of parts, with so many that are ``known``, are more than `MOST`, they are counted together.
         """
         digits = 0
-        if not self.table.is_whole:
+        if not self.tells_all:
             every = range(self.table.n_classes)
             rows = sum(self.sums(every, one.by).rows[one.labels][one.some].sum() for one in wanted)
             digits = DIGITS if known + rows > MOST else 0

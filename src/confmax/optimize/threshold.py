@@ -111,7 +111,7 @@ def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Mixture |
     the thresholds are chosen on the sample of rows in memory and evaluated on all rows.
     """
     matrix = metric.statistics == "matrix"
-    if not oracle.table.is_whole:
+    if oracle.table.in_one_place is None:
         small = oracle.anew(same_estimate(oracle, oracle.table.sample))
         best_step, mixed, confusions = best_cut(metric, small)
         gains = Gains.concatenate([*best_step.atoms, *(() if mixed is None else mixed.atoms)])

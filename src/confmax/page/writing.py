@@ -150,7 +150,7 @@ def write(
     rows = labelled_table(proba, (y, sample_weight, group), names, stated=False, what="a report")
     _check_classes(rows.classes)
     # what needs rows one by one is that of a sample, where they are not all here
-    whole = None if rows.whole else judge_rule(rows, evaluated)
+    whole = None if rows.held else judge_rule(rows, evaluated)
     refuse_too_few_classes(rows)
     table = rows.head.dense("a report")
     chosen = aligned(chosen, table.classes)

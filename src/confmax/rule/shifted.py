@@ -217,7 +217,7 @@ def _best_on(metric: Metric, table: Any, n_decisions: int) -> Gains:
     oracle = CountingOracle(make_oracle(table))
     matrix = metric.statistics == "matrix"
     starts = optimize.baselines(oracle, [table.mean_probability()], n_decisions, matrix=matrix)
-    method = optimize.choose("auto", metric, table.n_classes, n_decisions, exact=True, in_parts=not table.is_whole)
+    method = optimize.choose("auto", metric, table.n_classes, n_decisions, exact=True, table=table)
     passes = optimize.passes_allowed(method, table.n_rows)
     outcome = optimize.run(method, optimize.Problem(metric, oracle, n_decisions, tuple(starts), passes, TOL))
     return with_ties_broken(outcome.single.gathered()[0])

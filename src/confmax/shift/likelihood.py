@@ -72,8 +72,9 @@ class Likelihood:
         known = source >= LEAST_SHARE
         scale = np.divide(1.0, source, out=np.zeros_like(source), where=known)
         n, factor = worth(table)
-        if table.is_whole:
-            blocks = _Blocks.of(table.head)
+        rows = table.in_one_place
+        if rows is not None:
+            blocks = _Blocks.of(rows)
             return cls(lambda q, bends: _scaled(blocks.sums(q * scale, bends), scale, factor), n, source, 0 * source)
 
         def read(q: Array, bends: bool) -> Sums:
@@ -142,7 +143,7 @@ def from_sample(table: Table, source: Array) -> Array | None:
     """Return shares (K,) from which a search on the rows of a large calibrated ``table`` begins; None for few rows."""
     rows = table.head
     step = rows.n_rows // SAMPLE
-    if step < 2 and table.whole:
+    if step < 2 and table.held:
         return None
     return most_likely(Likelihood.of(Table.of(rows.at(slice(None, None, max(step, 1)))), source)).shares
 

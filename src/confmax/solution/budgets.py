@@ -94,7 +94,7 @@ def best_gains(task: LabelTask, met: Met) -> tuple[LabelRule, Found]:
     gains = problem.oracle.allowed(gains)
     rule = LabelRule(gains, weights, decisions=plan.decisions, calibrator=task.maps, **_named(task))
     # what a sparse table does not store has no place beside a threshold, and the rows beside it are not all here
-    if plan.decisions.most is None and table.is_whole and not table.is_truncated and not (gains.pair()[0] < 0.0).any():
+    if plan.decisions.most is None and table.held and not table.is_truncated and not (gains.pair()[0] < 0.0).any():
         rule = LabelRule.from_thresholds(_on_given(rule, task), **task.settings)
     passes = problem.oracle.n_passes
     found = Found(most, model_most, value, status=outcome.status, n_passes=passes, history=outcome.history)
@@ -202,7 +202,7 @@ def _allowed(task: LabelTask, weights: Array) -> Gains:
 def _on_sample(task: LabelTask) -> Sequence[Gains]:
     """Return the rules that the search finds on a sample of rows that lie in parts; none where all rows are here."""
     table = task.table
-    if table.is_whole:
+    if table.sample is table:
         return ()
     rows = table.sample.calibrated(None)
     estimate = task.estimate
@@ -237,7 +237,7 @@ def _searched(
     if not is_alone:
         blended = task.mode == "blend"
         method = optimize.choose(
-            "auto", metric, L, L, exact=exact, blended=blended, several=True, limited=limits is not None
+            "auto", metric, L, L, exact=exact, blended=blended, table=table, limited=limits is not None
         )
     bound = None
     if is_mean(metric) and not metric.structure.is_linear:

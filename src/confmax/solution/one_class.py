@@ -138,7 +138,7 @@ def kept_on_labels(problem: Problem, outcome: Outcome, solution: Tuned) -> OnLab
     about = [one for one in limits.constraints if one.metric.class_place is not None]
     k = replace(limits, constraints=tuple(about)).only_class
     abstains = problem.n_decisions != table.n_classes
-    if k is None or abstains or not table.is_whole or not table.has_labels or problem.oracle.model_share == 0.0:
+    if k is None or abstains or table.in_one_place is None or not table.has_labels or problem.oracle.model_share == 0.0:
         return None
     of_one = class_of(problem.metric, limits, table.n_classes) is not None
     missed = not solution.feasible_on_estimate

@@ -82,7 +82,7 @@ def infeasibility(problem: Problem, status: Status, kept: Sequence[ConstraintOut
         proof = "none was proved impossible" if problem.oracle.exact else "counts of labels prove nothing"
         passes = problem.oracle.n_passes
         table = problem.oracle.table
-        spent = status in (Status.STOPPED, Status.MAX_PASSES) or not table.whole
+        spent = status in (Status.STOPPED, Status.MAX_PASSES) or not table.held
         reached = "" if spent or problem.oracle.exact else _reached(problem, limits)
         return (
             f"no rule that keeps {texts} was met in {passes} passes, and {proof} (the nearest rule misses {missed})"
@@ -130,7 +130,7 @@ def _best_under_others(problem: Problem, limits: Limits, k: int) -> float | None
             return None
         metric, sign = opposite, -1.0
     if problem.oracle.exact and rest is None and not metric.structure.is_minimum:
-        solver = choose("auto", metric, len(problem.oracle.rows), problem.n_decisions, exact=True, in_parts=True)
+        solver = choose("auto", metric, len(problem.oracle.rows), problem.n_decisions, exact=True, sorts=False)
     else:
         solver = ColumnGeneration()
     matrix = "matrix" in (metric.statistics, limits.statistics)
@@ -165,7 +165,7 @@ def _by_thresholds(problem: Problem) -> str | None:
     """Return in a sentence that no threshold of a class keeps the limits, and what the model and the labels allow."""
     limits = problem.limits
     table = problem.oracle.table
-    if limits is None or not table.is_whole:
+    if limits is None or table.in_one_place is None:
         return None
     k = class_of(problem.metric, limits, table.n_classes)
     if k is None:

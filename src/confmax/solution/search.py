@@ -209,7 +209,7 @@ def prepare(task: Task) -> Prepared:
     # groups side by side have all classes each
     barred = np.tile(barred, table.n_classes // len(barred))
     oracle = CountingOracle(make_oracle(table, plan.confusion, model_share=share), barred=barred)
-    method = _method(task, oracle, in_parts=not oracle.table.is_whole)
+    method = _method(task, oracle, oracle.table)
     if is_auto(plan.randomized) and not declared(method, "draws"):
         plan = plan.but(randomized=False)
         task = task.but(plan=plan)
@@ -227,7 +227,7 @@ def prepare(task: Task) -> Prepared:
 def _of_one_class(task: Task) -> Task:
     """Return the task with the class whose threshold answers it, if there is one."""
     limits = task.limits
-    if not task.plan.takes_threshold or not (task.raw.is_whole or limits is not None):
+    if not task.plan.takes_threshold or (task.raw.in_one_place is None and limits is None):
         return task
     k = class_of(task.metric, limits, task.raw.n_classes)
     if k is None:
@@ -303,12 +303,12 @@ def _believed(task: Task, share: Any) -> tuple[Task, Any]:
     if share is None or limits is None or not by_cuts:
         return task, share
     counts = np.asarray(share) >= LEAST_SHARE
-    if not (task.raw.is_whole and counts.ndim):
+    raw = task.raw.in_one_place
+    if raw is None or not counts.ndim:
         return task, share * counts
     from confmax.optimize.estimate import Estimate
     from confmax.optimize.threshold import Thresholds
 
-    raw = task.raw.head
     tested = []
     for g, part in enumerate(raw.groups_apart):
         size = part.weight_total / raw.weight_total
@@ -322,18 +322,17 @@ def _believed(task: Task, share: Any) -> tuple[Task, Any]:
     return task.but(limits=replace(limits, tested=tuple(tested))), share * counts
 
 
-def _method(task: Task, oracle: CountingOracle, *, in_parts: bool) -> Solver:
-    """Return the solver of the task for rows that are ``in_parts``, or would not be."""
-    table = oracle.table
-    # a solver that sorts all rows or fits the estimate closely is not chosen for parts or for a blend
+def _method(task: Task, oracle: CountingOracle, table: Table | None) -> Solver:
+    """Return the solver of the task for the rows of a ``table``; None stands for rows that can be sorted."""
+    # a solver that fits the estimate closely is not chosen for a blend
     return optimize.choose(
         task.plan.solver,
         task.metric,
-        table.n_classes,
+        oracle.table.n_classes,
         task.n_decisions,
         exact=oracle.exact,
         blended=task.plan.confusion == "blend",
-        in_parts=in_parts,
+        table=table,
         limited=task.limits is not None,
         one_class=task.one_class is not None,
     )
@@ -367,7 +366,7 @@ def _starts(
         plain = optimize.baselines(on_raw, _priors(raw), n_decisions, matrix=matrix)
     automatic = is_auto(task.plan.solver) and task.one_class is None and not limited
     of_two = table.n_classes == n_decisions == 2 and method.name != "ThresholdSearch"
-    if automatic and of_two and (metric.structure.may_draw or _method(task, oracle, in_parts=False) != method):
+    if automatic and of_two and (metric.structure.may_draw or _method(task, oracle, None) != method):
         # of two classes the best single rule is a threshold, and the best mixture draws between two. It is searched
         # wherever rows in memory would be sorted
         starts[:0] = [rule for rule in optimize.best_cut(metric, oracle)[:2] if rule is not None]
@@ -444,9 +443,8 @@ def with_model_bound(
     if solution.mode != "blend" or solution.infeasibility is not None or (gap is not None and gap - loss <= TOLERANCE):
         return solution
     table = searched.table
-    in_parts = not table.whole
     left = None if max_passes is None else max_passes - solution.n_passes
-    if solution.status is Status.STOPPED or in_parts or (left is not None and left < LEAST_PASSES):
+    if solution.status is Status.STOPPED or not table.held or (left is not None and left < LEAST_PASSES):
         return solution
     limits = None if limits is None else limits.untested
     oracle = searched.anew(make_oracle(table, "model"))
@@ -481,10 +479,8 @@ def _most(
     limited = limits is not None
     K = table.n_classes
     M = metric.n_decisions(table.n_classes)
-    one_class = K == M and table.is_whole and class_of(metric, limits, K) is not None
-    method = optimize.choose(
-        "auto", metric, K, M, exact=True, in_parts=not table.is_whole, limited=limited, one_class=one_class
-    )
+    one_class = K == M and table.layout is None and class_of(metric, limits, K) is not None
+    method = optimize.choose("auto", metric, K, M, exact=True, table=table, limited=limited, one_class=one_class)
     sample = None if limited else optimize.warm_start(method, metric, oracle, M, TOLERANCE)
     more = [gains for rule in rules for gains in rule.atoms] + ([] if sample is None else [sample.rules])
     starts = optimize.baselines(

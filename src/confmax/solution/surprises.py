@@ -97,7 +97,7 @@ def warn_of_surprises(solution: Solution, task: Task) -> None:
     for doubt in _unsupported(solution, limits):
         warn(doubt)
     # a table of costs says what a wrong decision costs, and the accuracy of argmax stands beside that of the rule
-    compared = raw.is_whole and metric.gain is None and (metric.formula != ACCURACY or limits is not None)
+    compared = raw.held and metric.gain is None and (metric.formula != ACCURACY or limits is not None)
     # a rule that is right more often than this is no surprise, whatever argmax reaches: no row is read
     compared &= _right(solution.statistics, raw.n_classes) < SURE
     if not (unused or compared):

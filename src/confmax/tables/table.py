@@ -190,14 +190,14 @@ class Table:
         return self.parts.known
 
     @property
-    def whole(self) -> bool:
-        """Whether all rows are in memory, in `head`."""
+    def held(self) -> bool:
+        """Whether all rows are in memory, in `head`, so that a pass over them takes little time."""
         return isinstance(self.parts, Memory)
 
     @property
-    def is_whole(self) -> bool:
-        """Whether all rows are in memory and can be compared with each other: those of different groups are not."""
-        return self.whole and self.layout is None
+    def in_one_place(self) -> Part | None:
+        """All rows, where they can be compared with each other; None of rows in parts, and of groups side by side."""
+        return self.head if self.held and self.layout is None else None
 
     @property
     def sorts_rows(self) -> bool:
@@ -206,7 +206,7 @@ class Table:
         Several labels of a sparse table are decided by what it stores, and a dense copy would be calibrated elsewhere.
         """
         apart = self.layout is None or not self.layout.shared
-        return self.whole and apart and not (self.decisions.several and self.is_truncated)
+        return self.held and apart and not (self.decisions.several and self.is_truncated)
 
     # --- what the rows are ----------------------------------------------------------------------------------------
 
@@ -320,17 +320,17 @@ class Table:
         if calibrator is self.calibrator:
             return self
         # rows in memory are calibrated once, not in every pass
-        parts = Memory(self.head.calibrated(calibrator)) if self.whole else self.parts
+        parts = Memory(self.head.calibrated(calibrator)) if self.held else self.parts
         return replace(self, parts=parts, calibrator=calibrator)
 
     def deciding(self, decisions: Decisions) -> Table:
         """Return the table of rows for which these ``decisions`` are made."""
-        parts = Memory(replace(self.head, decisions=decisions)) if self.whole else self.parts
+        parts = Memory(replace(self.head, decisions=decisions)) if self.held else self.parts
         return replace(self, parts=parts, decided=decisions)
 
     def with_groups(self, groups: Any, what: str = "group=") -> Table:
         """Return the table with the ``groups`` of its rows; ValueError, which names ``what``, for rows elsewhere."""
-        if not self.whole:
+        if not self.held:
             raise ValueError(f"{what} needs all rows in memory, and these lie in parts; pass an array or a frame")
         raw = self.head.raw
         raw = None if raw is None else replace(raw, groups=groups)
@@ -344,7 +344,7 @@ class Table:
     @property
     def sample(self) -> Table:
         """The table of the rows that are in memory: the table itself where these are all."""
-        return self if self.whole else replace(Table.of(self.head), layout=self.layout)
+        return self if self.held else replace(Table.of(self.head), layout=self.layout)
 
     def sampled(self, fraction: float) -> Table:
         """Return the table of about this ``fraction`` of the rows of `head`, chosen by the hash of what is in them."""
@@ -398,7 +398,7 @@ class Table:
         """
         if self.layout is not None:
             raise ValueError(f"{what} compares all rows, and these are in groups; leave group out")
-        if not self.whole:
+        if not self.held:
             raise ValueError(f"{what} needs all rows in memory, and this table is read in parts; {way_out}")
         return self.head
 
@@ -407,7 +407,7 @@ class Table:
 
         ``what`` needs a number or two of every row in one place. InputError if rows in parts are too many for that.
         """
-        if self.whole:
+        if self.held:
             return list(work(self.gathered(what)))
         if self.n_rows > MOST_GATHERED:
             raise InputError(
@@ -426,14 +426,14 @@ class Table:
     @cached_property
     def _names_of_parts(self) -> list[tuple[bytes, int]]:
         # read once, so that what is chosen and what is left are not told apart by two orders of the parts
-        return [] if self.whole else self.calibrated(None).each_part(Part.name)
+        return [] if self.held else self.calibrated(None).each_part(Part.name)
 
     def density_of_ties(self, functions: Gains, prices: Array) -> Array | None:
         """Return the second derivative (d, d) of the support function of d linear ``functions``, by their ``prices``.
 
         The support function is that of the model's confusion; see `confmax.tables.ties`. None where it is not known.
         """
-        return density_of_ties(self.head, functions, prices, self.layout) if self.whole else None
+        return density_of_ties(self.head, functions, prices, self.layout) if self.held else None
 
 
 class TableOracle:
