@@ -34,7 +34,7 @@ from confmax.solution.labels import LabelSolution
 from confmax.solution.several import tune
 from confmax.solution.surprises import warn_of_refuted
 from confmax.tables.columns import column_names, first_repeated, warn
-from confmax.tables.decisions import decisions_of
+from confmax.tables.decisions import several_of
 from confmax.tables.draws import RandomState, dealt_labels
 from confmax.tables.labels import plain, refuse_masked
 from confmax.tables.several import MATRIX_ALONE, encoded, kept_as_collections, labels_table, plain_matrix, sparse_form
@@ -244,12 +244,7 @@ class MetricMultilabelCV(CrossFitting):
         names = self._given.names.tolist()
         n_labels = len(names)
         self._refuse_no_switch("refit", "ensemble")
-        decisions = decisions_of(self.decisions, n_labels)
-        if not decisions.several:
-            raise InputError(
-                "`decisions` is of several labels per row: 'any', a number of labels k, or ('at_most', k); got 'one'",
-                "pass `decisions='any'`, or take MetricClassifierCV for one class per row",
-            )
+        decisions = several_of(self.decisions, n_labels)
         plan = LabelPlan.checked(
             self.metric,
             decisions,

@@ -120,8 +120,7 @@ class CountingOracle:
 
     def allowed(self, gains: Gains) -> Gains:
         """Return ``gains`` that decide none of the classes that are never decided."""
-        several = self.table.layout is not None or self.table.decisions.several
-        return gains.without(self.barred, several=several)
+        return self.table.without(gains, self.barred)
 
     @property
     def reads_model(self) -> bool:

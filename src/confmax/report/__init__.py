@@ -115,16 +115,17 @@ def write_cross_fitted(
     >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]] * 25, [0, 0, 1, 1] * 25
     >>> solution = confmax.report.write_cross_fitted("report.html", "g_mean", P, y)  # doctest: +SKIP
     """
-    of_labels = decisions_of(settings.pop("decisions", "one"))
-    check_first(path, n_replicates, level, charts=not of_labels.several)
+    decided = decisions_of(settings.pop("decisions", "one"))
     seed = as_seed(random_state)
+    how = Settings(n_replicates, level, seed, source, again, order_known)
     if not is_whole(folds, 2, 100):
         raise ValueError(f"folds is a whole number from 2 to 100; got {folds!r}")
-    if of_labels.several:
-        how = Settings(n_replicates, level, seed, source, again)
+    if decided.several:
+        check_first(path, n_replicates, level, charts=False)
         rows = (proba, y, sample_weight)
-        of_rows = LabelPlan.checked(metric, of_labels, random_state=seed, group=group, **settings)
-        return write_labels_cross_fitted(path, of_rows, rows, classes, int(folds), solution, how, settings)
+        of_labels = LabelPlan.checked(metric, decided, random_state=seed, group=group, **settings)
+        return write_labels_cross_fitted(path, of_labels, rows, classes, int(folds), solution, how, settings)
+    check_first(path, n_replicates, level)
     table = table_of(proba, y, sample_weight, classes, group)
     chosen, other = (aligned(resolve(name), table.classes) for name in (metric, second))
     # who passes the classes in column order has said what the order is
@@ -144,6 +145,5 @@ def write_cross_fitted(
     pairs = [("metric", repr(whole.metric)), ("folds", f"{len(evidence.solutions)}, stratified by class"), *given]
     beside = "" if group is None else ", group=group"
     call = f"confmax.report.write_cross_fitted({os.fspath(path)!r}, {repr(chosen)!r}, proba, y{beside})"
-    how = Settings(n_replicates, level, seed, source, again, order_known)
     finish(path, evidence, other, how, pairs, call)
     return whole

@@ -15,7 +15,7 @@ from confmax.calibration import Scaling
 from confmax.calibration.calibrators import SCALINGS
 from confmax.confusion import Array, CostTable, Gains, Layout
 from confmax.rule.shares import LabelShares, SourceShares
-from confmax.tables.decisions import Decisions, decisions_of
+from confmax.tables.decisions import Decisions, several_of
 from confmax.tables.fingerprints import Fingerprint
 
 if TYPE_CHECKING:
@@ -269,12 +269,9 @@ def _decisions(document: dict[str, Any], gains: Gains) -> Decisions:
     if of_one_class or gains.full is not None or gains.power or gains.has_further:
         raise ValueError("it decides several labels, with no more than one weight and one offset for each")
     try:
-        found = decisions_of(document["decisions"], gains.n_classes)
+        return several_of(document["decisions"], gains.n_classes)
     except (ValueError, TypeError) as error:
         raise ValueError(f"its decisions cannot be read: {_short(str(error))}") from None
-    if not found.several:
-        raise ValueError("its decisions are not of several labels")
-    return found
 
 
 def _abstain(name: Any, names: Sequence[Any], n_classes: int, n_decisions: int) -> Any:

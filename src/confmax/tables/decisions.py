@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from confmax.errors import InputError
+
 FORMS = "'one', 'any', a number of labels k, or ('at_most', k)"
 
 
@@ -75,6 +77,17 @@ class Decisions:
 
 ONE = Decisions(several=False)
 ANY = Decisions(None, positive=True)
+
+
+def several_of(given: Any, n_labels: int | None = None) -> Decisions:
+    """Return `decisions_of` what is given, for several labels per row; an InputError for one class."""
+    found = decisions_of(given, n_labels)
+    if not found.several:
+        raise InputError(
+            "`decisions` is of several labels per row: 'any', a number of labels k, or ('at_most', k); got 'one'",
+            "pass `decisions='any'`, or take MetricClassifierCV for one class per row",
+        )
+    return found
 
 
 def decisions_of(given: Any, n_labels: int | None = None) -> Decisions:

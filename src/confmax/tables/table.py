@@ -299,6 +299,10 @@ class Table:
         """Return class sizes ``rows`` (K,) as those that probabilities are divided by: of all groups, for each."""
         return rows if self.layout is None else np.tile(self.layout.priors(rows), self.layout.n_groups)
 
+    def without(self, gains: Gains, barred: NDArray[np.bool_]) -> Gains:
+        """Return ``gains`` that decide none of the classes that are ``barred`` (K,)."""
+        return gains.without(barred, several=self.layout is not None or self.decisions.several)
+
     def fingerprint(self) -> Fingerprint | None:
         """Return what tells these labelled rows from others; None where it is not known."""
         return self.known.fingerprint()
