@@ -42,7 +42,7 @@ def results(P, Y, first, m, seed):
     for by in (GIVEN, MAPPED, LOGIT):
         wanted = rng.random(100 if by == LOGIT else BUCKETS) < 0.3
         for one in maps:
-            for weight in (None, rng.random(len(x))):
+            for weight in (np.empty(0), rng.random(len(x))):
                 sums = label_bins.binned(x, weight, by, len(wanted), one)
                 found += sums
                 if by == GIVEN:

@@ -15,6 +15,7 @@ from confmax.confusion import Gains
 from confmax.evaluate import bootstrap as _bootstrap
 from confmax.oracle import make_oracle, make_table
 from confmax.populations import continuous_example, population_confusion
+from confmax.tables.weights import EQUAL
 
 REFERENCE = {
     "accuracy": reference.accuracy_score,
@@ -226,7 +227,7 @@ def test_very_many_combinations_are_told_apart():
     rng = np.random.default_rng(0)
     labels, decisions = rng.integers(0, 1000, 300), rng.integers(0, 1000, (12, 300))
     labels[200:], decisions[:, 200:] = labels[100:200], decisions[:, 100:200]
-    cells = _bootstrap.tally(labels, decisions, None, (1000, [1000] * 12))
+    cells = _bootstrap.tally(labels, decisions, EQUAL, (1000, [1000] * 12))
     found = {
         tuple(row): count for row, count in zip(np.vstack([cells.label, cells.decisions]).T, cells.count, strict=True)
     }

@@ -131,23 +131,20 @@ def labelled(
     assert labels is not None
     P: Any = rows.proba
     K = P.shape[1]
-    place = np.arange(len(P))
-    weight = np.ones(len(P))
-    if rows.weight is not None:
-        place = np.flatnonzero(rows.weight > 0)
-        weight = rows.weight[place]
-        weight = _in_rows(weight / weight.max())  # no square overflows
-        P, labels, hashes = P[place], labels[place], hashes[place]
+    kept = rows.weighted
+    place = np.arange(len(P))[kept]
+    weight = rows.weights[kept]
+    weight = _in_rows(weight / weight.max())  # no square overflows
+    P, labels, hashes = P[kept], labels[kept], hashes[kept]
     part = 1.0
     if most is not None and most < len(P):
         total = weight.sum()
         of_class = _parts_of_classes(labels, K, most) if by_class else np.full(K, most / len(P))
         of_all = np.bincount(labels, weight, K)
         parts = of_class[labels]
-        if rows.weight is not None:
-            # rows of much weight are there, as they decide a fit
-            mean = of_all / np.maximum(np.bincount(labels, minlength=K), 1)
-            parts = np.minimum(parts * np.maximum(weight / mean[labels], 1.0), 1.0)
+        # rows of much weight are there, as they decide a fit
+        mean = of_all / np.maximum(np.bincount(labels, minlength=K), 1)
+        parts = np.minimum(parts * np.maximum(weight / mean[labels], 1.0), 1.0)
         chosen = _sampled(P, labels, hashes, weight, parts)
         P, labels, hashes, place = P[chosen], labels[chosen], hashes[chosen], place[chosen]
         weight = weight[chosen] / parts[chosen]

@@ -190,24 +190,24 @@ def _binned(table: Part) -> tuple[Array, Array, Array]:
     assert table.labels is not None
     n, L = table.proba.shape
     bins = _n_bins(L)
-    weights = _worth(table)
+    worth = _worth(table.weights)
     if n <= bins:
+        weights = table.weights * worth
         z, true, every = _logit(table.proba.T), (weights[:, None] * table.labels).T, np.tile(weights, (L, 1))
         # sums in another order of the rows would differ in their last digits
         order = np.lexsort((every, true, z))
         return tuple(np.take_along_axis(part, order, axis=1) for part in (z, true, every))  # type: ignore[return-value]
     # weights of one need no multiplication
-    given = None if table.weight is None else weights
+    given = table.weighing.for_kernels * worth
     found = table.label_columns.each(lambda _, numbers: binned(numbers, given, LOGIT, bins), 0, L)
     true, every = (np.stack([getattr(one, name) for one in found]) for name in ("true", "weight"))
     z = np.stack([one.value for one in found])
     return np.divide(z, every, out=z, where=every > 0.0), true, every
 
 
-def _worth(table: Part) -> Array:
-    """Return the weights of rows (n,), as many rows as they are worth."""
-    weights = table.weights
-    return np.asarray(weights * (weights.sum() / (weights**2).sum()))
+def _worth(weights: Array) -> float:
+    """Return what weights (n,) are times, so that their sum is as many rows as they are worth."""
+    return float(weights.sum() / (weights**2).sum())
 
 
 def _counted(logits: Array, true: Array, weights: Array, bins: int) -> tuple[Array, Array, Array]:
@@ -238,7 +238,7 @@ def _stored(table: Part) -> Iterator[Bins]:
     rows = row_numbers(csr)[order]
     label = csr.indices[order]
     logits = _logit(csr.data[order])
-    weights = _worth(table)[rows]
+    weights = (table.weights * _worth(table.weights))[rows]
     true = weights * is_true(true_pairs(table.labels), csr.shape[1], rows, label)
     many = np.bincount(label, minlength=csr.shape[1])
     starts = np.append(0, np.cumsum(many))

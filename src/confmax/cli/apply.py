@@ -12,7 +12,7 @@ import click
 import numpy as np
 
 from confmax.cli import app
-from confmax.cli.columns import FileRows, TableOptions, existing
+from confmax.cli.columns import FileRows, TableOptions, read_if_named
 from confmax.cli.counts import asked_class, counts_document, few_classes, show_expected, taken_in_words
 from confmax.cli.in_parts import is_read_in_parts
 from confmax.cli.label_options import refuse_label_options
@@ -62,7 +62,7 @@ def decide_rows(rows: FileRows, rule: DecisionRule, out: Path, at_most: Mapping[
     frame = rows.frame
     key = rows.options.key
     assert frame is not None
-    keys = None if key is None else frame.names_in(existing(key, frame, "--key"), "key column")
+    keys = read_if_named(lambda name: frame.names_in(name, "key column"), key, frame, "--key")
     # a column of a file has one type: a rule with classes 0, 1 and a decision "abstain" writes text
     names = rule.classes if rule.classes.dtype != object else rule.classes.astype(str)
     decisions = rows.decided_by(rule, keys, _caps(rule, at_most))

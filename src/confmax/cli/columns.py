@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -223,8 +223,8 @@ def _read_rows(frame: Frame, options: TableOptions, rule_classes: Sequence[Any],
     coded = None if labels is None else _as_classes(labels, rows.classes, frame, options.label)
     if options.label is not None and options.some_labels:
         coded = _known_classes(rows.classes, frame, options.label)
-    weight = None if options.weight is None else frame.numbers(existing(options.weight, frame, "--weight"))
-    group = None if options.group is None else frame.names_in(existing(options.group, frame, "--group"), "group column")
+    weight = read_if_named(frame.numbers, options.weight, frame, "--weight")
+    group = read_if_named(lambda name: frame.names_in(name, "group column"), options.group, frame, "--group")
     for name, part in ((options.label, coded), (options.weight, weight), (options.group, group)):
         if part is not None and len(part) != len(proba):
             raise ValueError(
@@ -276,6 +276,11 @@ def _score_column(frame: Frame, options: TableOptions, classes: Sequence[Any]) -
 
 
 # --- which columns ---------------------------------------------------------------------------------------------------
+
+
+def read_if_named(read: Callable[[str], Any], name: str | None, frame: Frame, option: str) -> Any:
+    """Return what ``read`` makes of the column that an ``option`` names, which is `existing`; None if it names none."""
+    return None if name is None else read(existing(name, frame, option))
 
 
 def existing(name: str, frame: Frame, option: str) -> str:

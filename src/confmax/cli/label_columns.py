@@ -27,6 +27,7 @@ from confmax.cli.columns import (
     class_order,
     existing,
     named_columns,
+    read_if_named,
     refuse_twice,
 )
 from confmax.cli.csvs import as_names
@@ -64,7 +65,7 @@ def read_label_rows(frame: Frame, options: TableOptions, rule_labels: Sequence[A
     if truth.matrix is not None and not truth.names:
         truth = _named_array(truth, labels, frame, options)
     P = _checked(frame, place)
-    weight = None if options.weight is None else frame.numbers(existing(options.weight, frame, "--weight"))
+    weight = read_if_named(frame.numbers, options.weight, frame, "--weight")
     # labels that were found behind a prefix of their columns have shorter names now, in the same order
     Y = (
         truth.matrix

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from confmax.calibration.words import MISSES
 from confmax.cli import app
-from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, existing
+from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, read_if_named
 from confmax.cli.constraints import constraint_document, constraint_lines
 from confmax.cli.counts import counts_document, few_classes, show_expected, taken_in_words
 from confmax.cli.in_parts import label_rows_in_parts, refuse_several
@@ -218,7 +218,7 @@ def _decide(rows: FileRows, rule: LabelRule, out: Path, separator: str | None) -
     """Decide every row of a file and write its columns with the decisions."""
     frame, key = rows.frame, rows.options.key
     assert frame is not None
-    keys = None if key is None else frame.names_in(existing(key, frame, "--key"), "key column")
+    keys = read_if_named(lambda name: frame.names_in(name, "key column"), key, frame, "--key")
     chosen = rule.predict(rows.proba, keys=keys)
     written: NDArray[Any] = chosen
     names = np.array([str(name) for name in rule.class_names], dtype=object)

@@ -26,6 +26,7 @@ from confmax.tables import make_table
 from confmax.tables.columns import stated_order
 from confmax.tables.kinds import here, host_array, named
 from confmax.tables.labels import refuse_masked
+from confmax.tables.weights import Weights
 
 NEXT_TO_ZERO = float(np.finfo(np.float32).tiny)  # of scores: float32 holds it
 # arguments of `Solution.adapt`, which takes probabilities, as the estimators call them
@@ -92,21 +93,21 @@ class BehindModel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  # t
         if self._is_prefit and here(lambda *_: True, X, y) is None:
             # rows and labels stay where they are, and are checked there
             labels = here(self._labels, y)
-            self._fit(X, y if labels is None else labels, sample_weight, group, params)
+            self._fit(X, y if labels is None else labels, Weights.given(sample_weight), group, params)
             return
         if sample_weight is not None:
             refuse_masked(sample_weight, "sample_weight")
         # lists and the like become what splits can index; lengths are compared before anything is fitted
         X, labels = indexable(X, self._labels(y))
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, X)
-        self._fit(X, labels, weight, group, params)
+        self._fit(X, labels, Weights.given(weight), group, params)
 
     @abstractmethod
     def _labels(self, y: Any) -> NDArray[Any]:
         """Return the labels as an array, with a row for each row of X; a ValueError if they are none."""
 
     @abstractmethod
-    def _fit(self, X: Any, y: Any, weight: Any, group: Any, params: Mapping[str, Any]) -> None:
+    def _fit(self, X: Any, y: Any, weight: Weights, group: Any, params: Mapping[str, Any]) -> None:
         """Set ``estimator_``, ``rule_`` and what else is learned."""
 
     @property
@@ -119,10 +120,10 @@ class BehindModel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  # t
         mapping = MethodMapping().add(caller="fit", callee="fit")
         return MetadataRouter(owner=type(self).__name__).add(estimator=self.estimator, method_mapping=mapping)
 
-    def _routed(self, weight: Array | None, group: Any, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _routed(self, weight: Weights, group: Any, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return ``{consumer: {method: parameters}}`` for the wrapped estimator and the splitter."""
         # without routing only weights are passed on, and no splitter takes them
-        given = dict(params) if weight is None else {"sample_weight": weight, **params}
+        given = {**({} if weight.is_equal else {"sample_weight": weight.values}), **params}
         if get_config()["enable_metadata_routing"]:
             return process_routing(self, "fit", **given, **({} if group is None else {"group": group}))
         return {"estimator": {"fit": given}, "splitter": {"split": {}}}

@@ -45,6 +45,7 @@ from confmax.tables import Table, here, host_array, make_table
 from confmax.tables.columns import warn
 from confmax.tables.draws import RandomState, cross_fit, quietly
 from confmax.tables.groups import Groups
+from confmax.tables.weights import Weights
 
 # parameters that are settings of a plan
 SETTINGS = (
@@ -266,7 +267,7 @@ class MetricClassifierCV(CrossFitting, RuleClassifier):
         self.random_state = random_state
         self.progress = progress
 
-    def _fit(self, X: Any, y: Any, weight: Any, group: Any, params: Mapping[str, Any]) -> None:
+    def _fit(self, X: Any, y: Any, weight: Weights, group: Any, params: Mapping[str, Any]) -> None:
         # before anything is fitted
         plan = self._checked(weight)
         model = self._model()
@@ -330,7 +331,7 @@ class MetricClassifierCV(CrossFitting, RuleClassifier):
         self._set_thresholds(out.mean_probability())
 
     def _own_rows(
-        self, model: Any, X: Any, y: Any, weight: Any, classes: list[Any], groups: Groups | None
+        self, model: Any, X: Any, y: Any, weight: Weights, classes: list[Any], groups: Groups | None
     ) -> tuple[Table | None, bool]:
         """Return the rows that the final model was fitted on, with what it says of them, and whether few are distinct.
 
@@ -339,7 +340,7 @@ class MetricClassifierCV(CrossFitting, RuleClassifier):
         if self._is_prefit or not (self.refit or self.ensemble):
             return None, False
         proba, n_distinct = steps.collapsed(model.predict_proba(X))
-        own = make_table(proba, y, weight, classes).with_groups(groups)
+        own = make_table(proba, y, weight.values, classes).with_groups(groups)
         return own, steps.is_repetitive(n_distinct, own.head)
 
     def _set_thresholds(self, mean: Array) -> None:
@@ -356,11 +357,10 @@ class MetricClassifierCV(CrossFitting, RuleClassifier):
         self.fold_rules_ = []
         self._set_thresholds(mean)
 
-    def _checked(self, weight: Any) -> Plan:
+    def _checked(self, weight: Weights) -> Plan:
         """Return the plan; refuse settings that are no such, by a ValueError."""
         plan = Plan.checked(**{name: getattr(self, name) for name in SETTINGS})
-        unequal = weight is not None and not self._is_prefit and np.ptp(weight[weight > 0.0]) > 0.0
-        if plan.confidence is not None and unequal:
+        if plan.confidence is not None and not self._is_prefit and weight.differ:
             raise ValueError(UNEQUAL)
         self._refuse_no_switch("fold_rules", "ensemble", "refit")
         return plan
@@ -388,20 +388,20 @@ class MetricClassifierCV(CrossFitting, RuleClassifier):
         return even.groups
 
     def _tables(
-        self, model: Any, X: Any, y: Any, weight: Any, classes: list[Any], routed: Mapping[str, Any]
+        self, model: Any, X: Any, y: Any, weight: Weights, classes: list[Any], routed: Mapping[str, Any]
     ) -> tuple[Any, Table, NDArray[np.intp], list[NDArray[np.intp]]]:
         """Return the final model, the table to tune on, the row of X of each of its rows, and each split's test rows.
 
         The table is out of fold; with a model that was fitted before, it holds all rows, and there are no splits.
         """
         if self._is_prefit:
-            return model, make_table(model.predict_proba(X), y, weight, classes), np.empty(0, np.intp), []
+            return model, make_table(model.predict_proba(X), y, weight.values, classes), np.empty(0, np.intp), []
         # the splitter is asked before the first fit, which may take long
         splits = steps.splits_of(self.cv, X, y, routed["splitter"]["split"], self.random_state)
         model, proba, tests = self._cross_fitted(model, X, y, splits, routed["estimator"]["fit"], classes)
         steps.refuse_other_classes(model, classes)
         rows = np.concatenate(tests)
-        out = make_table(proba, y[rows], None if weight is None else weight[rows], classes)
+        out = make_table(proba, y[rows], weight.of(rows).values, classes)
         return model, out, rows, tests
 
     def score(
@@ -481,7 +481,7 @@ class FixedRuleClassifier(RuleClassifier):
         self.estimator = estimator
         self.rule = rule
 
-    def _fit(self, X: Any, y: Any, weight: Any, group: Any, params: Mapping[str, Any]) -> None:
+    def _fit(self, X: Any, y: Any, weight: Weights, group: Any, params: Mapping[str, Any]) -> None:
         if group is not None and not get_config()["enable_metadata_routing"]:
             raise ValueError("FixedRuleClassifier.fit tunes no rule and needs no groups; pass group to predict")
         model = clone(self.estimator)
@@ -511,7 +511,7 @@ class FixedRuleClassifier(RuleClassifier):
             return float(accuracy_score(y, self.predict(X, group), sample_weight=sample_weight))
         decided = host_array(self.rule_.predict_index(self.estimator_.predict_proba(X), group=group))
         kept = decided < self.rule_.n_classes
-        weight = None if sample_weight is None else np.asarray(sample_weight)[kept]
-        if not kept.any() or (weight is not None and not weight.any()):
+        weight = Weights.given(sample_weight).of(kept)
+        if not weight.array(int(kept.sum())).any():
             return 0.0
-        return float(accuracy_score(np.asarray(y)[kept], self.classes_[decided[kept]], sample_weight=weight))
+        return float(accuracy_score(np.asarray(y)[kept], self.classes_[decided[kept]], sample_weight=weight.values))

@@ -38,6 +38,7 @@ from confmax.tables.decisions import several_of
 from confmax.tables.draws import RandomState, dealt_labels
 from confmax.tables.labels import plain, refuse_masked
 from confmax.tables.several import MATRIX_ALONE, encoded, kept_as_collections, labels_table, plain_matrix, sparse_form
+from confmax.tables.weights import Weights
 
 
 class Form(NamedTuple):
@@ -240,7 +241,7 @@ class MetricMultilabelCV(CrossFitting):
             )
         return encoded(given, tuple(self._given.names.tolist()), n, MATRIX_ALONE).astype(np.int64)
 
-    def _fit(self, X: Any, y: Any, weight: Any, group: Any, params: Mapping[str, Any]) -> None:
+    def _fit(self, X: Any, y: Any, weight: Weights, group: Any, params: Mapping[str, Any]) -> None:
         names = self._given.names.tolist()
         n_labels = len(names)
         self._refuse_no_switch("refit", "ensemble")
@@ -268,8 +269,7 @@ class MetricMultilabelCV(CrossFitting):
             given = routed["estimator"]["fit"]
             model, proba, tests = self._cross_fitted(LabelModel(model), X, y, splits, given, list(range(n_labels)))
             rows = np.concatenate(tests)
-        tuned_with = None if weight is None else np.asarray(weight)[rows]
-        table = labels_table(plan.decisions, proba, y[rows], tuned_with, names)
+        table = labels_table(plan.decisions, proba, y[rows], weight.of(rows).values, names)
         self.solution_: LabelSolution = or_raise(tune(plan, table), plan.on_infeasible)
         warn_of_refuted(self.solution_)
         self.rule_ = self.solution_.rule

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion
+from confmax.tables.weights import Weights
 
 Index = NDArray[np.int64]
 
@@ -30,28 +31,28 @@ class Cells:
     decisions: Index  # (A, D), what each of A deterministic rules decides there
     cell: Index  # (L,), the cell of each lot, sorted
     count: Index  # (L,), rows of each lot
-    weight: Array | None  # (L,), of each of its rows; None: one
+    weight: Weights  # of each of the rows of a lot, (L,)
     n_classes: int
     n_decisions: tuple[int, ...]  # of each of the A rules
 
     @property
     def sums(self) -> Array:
         """Weight of each cell (D,)."""
-        weights = self.count if self.weight is None else self.count * self.weight
-        return np.asarray(np.bincount(self.cell, weights=weights, minlength=len(self.label)), dtype=np.float64)
+        sums = np.bincount(self.cell, weights=self.weight.times(self.count), minlength=len(self.label))
+        return np.asarray(sums, dtype=np.float64)
 
 
 def tally(
     labels: NDArray[np.int64],
     decisions: NDArray[np.integer],
-    weight: Array | None,
+    weight: Weights,
     sizes: tuple[int, Sequence[int]],
     copies: Index | None = None,
 ) -> Cells:
     """Sort rows into cells.
 
     ``labels`` (n,) are true classes, ``decisions`` (A, n) those of A deterministic rules, both as column numbers;
-    ``weight`` (n,) is positive. ``sizes`` are the number of classes K, and the number of decisions M of each rule.
+    Every ``weight`` is positive. ``sizes`` are the number of classes K, and the number of decisions M of each rule.
     With ``copies`` (n,) each of these rows stands for so many.
     """
     K = sizes[0]
@@ -60,13 +61,15 @@ def tally(
     _, first, cell = np.unique(code, return_index=True, return_inverse=True)
     cells = decisions[:, first].astype(np.int64)
     cell = cell.reshape(-1)
-    if weight is None:
-        return Cells(labels[first], cells, np.arange(len(first)), _counted(cell, copies), None, K, Ms)
-    values, rank = np.unique(weight, return_inverse=True)
-    # sums over the lots of a cell run over neighbours: lots come sorted by cell, then by weight
-    lots, place = np.unique(cell * len(values) + rank.reshape(-1), return_inverse=True)
-    count = _counted(place.reshape(-1), copies)
-    return Cells(labels[first], cells, lots // len(values), count, values[lots % len(values)], K, Ms)
+    rank, n_ranks = weight.ranks()
+    place = cell
+    if n_ranks > 1:
+        # sums over the lots of a cell run over neighbours: lots come sorted by cell, then by weight
+        lots, first_of_lot, place = np.unique(cell * n_ranks + rank, return_index=True, return_inverse=True)
+        place = place.reshape(-1)
+    else:
+        lots, first_of_lot = np.arange(len(first)), first
+    return Cells(labels[first], cells, lots // n_ranks, _counted(place, copies), weight.of(first_of_lot), K, Ms)
 
 
 def code_of(columns: Iterable[NDArray[np.integer]], sizes: Iterable[int]) -> tuple[Index, int]:
@@ -106,25 +109,25 @@ class _Stratum:
         self.n_cells = len(cells.label)
         self.cell = cells.cell[many]
         self.starts = np.flatnonzero(np.diff(self.cell, prepend=-1))
-        self.weight = None if cells.weight is None else cells.weight[many]
+        self.weight = cells.weight.of(many)
         self.row_cell = np.repeat(cells.cell[few], cells.count[few])
-        self.row_weight = None if cells.weight is None else np.repeat(cells.weight[few], cells.count[few])
+        self.row_weight = cells.weight.of(few).repeated(cells.count[few])
         # the last share is that of all rows that are drawn one by one
         rest = [len(self.row_cell)] if len(self.row_cell) else []
         self.share = np.concatenate([cells.count[many], rest]) / self.n_rows
 
-    def draw(self, size: int, rng: np.random.Generator, out: Array) -> tuple[Index, Array | None]:
+    def draw(self, size: int, rng: np.random.Generator, out: Array) -> tuple[Index, Weights]:
         """Add what is drawn of large lots to ``out`` (size, D); return places and weights of the other rows."""
         counts = rng.multinomial(self.n_rows, self.share, size=size)
         n_many = len(self.cell)
         n_few = len(self.row_cell)
-        drawn = counts[:, :n_many] if self.weight is None else counts[:, :n_many] * self.weight
+        drawn = self.weight.times(counts[:, :n_many])
         out[:, self.cell[self.starts]] += np.add.reduceat(drawn, self.starts, axis=1)
         if not n_few:
             return self.row_cell, self.row_weight
         rows = rng.integers(0, n_few, size=int(counts[:, -1].sum()))
         where = np.repeat(np.arange(size) * self.n_cells, counts[:, -1]) + self.row_cell[rows]
-        return where, None if self.row_weight is None else self.row_weight[rows]
+        return where, self.row_weight.of(rows)
 
 
 def replicates(cells: Cells, n_replicates: int, rng: np.random.Generator, *, stratified: bool) -> Iterator[Array]:
@@ -142,8 +145,7 @@ def replicates(cells: Cells, n_replicates: int, rng: np.random.Generator, *, str
         out = np.zeros((min(at_once, n_replicates - start), len(cells.label)))
         places, weights = zip(*(stratum.draw(len(out), rng, out) for stratum in strata), strict=True)
         if n_few:
-            row_weights = None if cells.weight is None else np.concatenate(weights)
-            out += np.bincount(np.concatenate(places), weights=row_weights, minlength=out.size).reshape(out.shape)
+            out += Weights.joined(weights).sums(np.concatenate(places), out.size).reshape(out.shape)
         yield out
 
 

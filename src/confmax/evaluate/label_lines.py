@@ -35,6 +35,7 @@ from confmax.evaluate.bootstrap import Cells, Index, replicates
 from confmax.tables import Part, Table
 from confmax.tables.fingerprints import column_factors, mixed, row_hashes
 from confmax.tables.several import plain_matrix
+from confmax.tables.weights import EQUAL
 
 MOST_LINES = 1 << 17  # a thousand replicates of so many rows take about a minute
 MOST_CELLS = 1 << 27  # sums of all rows, if none of them were zero: 1.5 GB
@@ -272,7 +273,7 @@ def _repeated(lots: SumLines) -> tuple[NDArray[np.bool_], int]:
 def _drawn(count: Index, B: int, rng: np.random.Generator) -> Array:
     """Return how many rows of every line are drawn (B, m), of as many rows as these ``count`` (m,)."""
     m = len(count)
-    cells = Cells(np.zeros(m, np.int64), np.empty((0, m), np.int64), np.arange(m), count, None, 1, ())
+    cells = Cells(np.zeros(m, np.int64), np.empty((0, m), np.int64), np.arange(m), count, EQUAL, 1, ())
     return np.concatenate(list(replicates(cells, B, rng, stratified=False)))
 
 

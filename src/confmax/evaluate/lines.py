@@ -31,6 +31,7 @@ from confmax.tables.fingerprints import mixed
 from confmax.tables.groups import Groups
 from confmax.tables.partitioned.checking import counted_in_columns
 from confmax.tables.partitioned.parts import RawPart, Summary
+from confmax.tables.weights import EQUAL, Weights
 
 MOST_LINES = 1 << 17  # a thousand replicates of so many lines take about half a minute
 BLOCK = 1 << 16  # rows of a part that are counted together
@@ -48,14 +49,14 @@ GainsOf = Callable[[Array], Mapping[str, tuple[Gains, Array]] | None]
 class Lines:
     """L lines: the group, the true class and what A deterministic rules decide, (A + 2, L), below ``sizes`` (A + 2,).
 
-    ``unit`` (L,) is the weight of each row of a line, without its last digits where these were dropped; None where all
-    are one. ``count`` (L,) is the number of the rows and ``total`` (L,) their weight.
+    ``unit`` is what each row of a line weighs, without the last digits where these were dropped. ``count`` (L,) is the
+    number of the rows and ``total`` (L,) their weight.
     ``is_coarse`` says that digits were dropped.
     """
 
     keys: NDArray[np.int32]
     sizes: tuple[int, ...]
-    unit: Array | None
+    unit: Weights
     count: Index
     total: Array
     is_coarse: bool = False
@@ -65,27 +66,22 @@ class Lines:
 
     def joined(self) -> Lines:
         """Return the lines with those that are equal made one."""
-        columns = list(self.keys)
-        sizes = [*self.sizes]
-        if self.unit is not None:
-            values, rank = np.unique(self.unit, return_inverse=True)
-            columns.append(rank.reshape(-1))
-            sizes.append(len(values))
-        _, first, place = np.unique(code_of(columns, sizes)[0], return_index=True, return_inverse=True)
+        rank, n_ranks = self.unit.ranks()
+        code, _ = code_of([*self.keys, rank], [*self.sizes, n_ranks])
+        _, first, place = np.unique(code, return_index=True, return_inverse=True)
         place = place.reshape(-1)
         return Lines(
             self.keys[:, first],
             self.sizes,
-            None if self.unit is None else self.unit[first],
+            self.unit.of(first),
             np.bincount(place, self.count).astype(np.int64),
             np.bincount(place, self.total).astype(np.float64),
         )
 
     def coarse(self) -> Lines:
         """Return the lines with weights that agree in their first digits taken together."""
-        assert self.unit is not None
-        digits = np.ascontiguousarray(self.unit).view(np.uint64) >> DROPPED << DROPPED
-        found = Lines(self.keys, self.sizes, digits.view(np.float64), self.count, self.total).joined()
+        digits = np.ascontiguousarray(self.unit.array(len(self))).view(np.uint64) >> DROPPED << DROPPED
+        found = replace(self, unit=Weights(digits.view(np.float64))).joined()
         return replace(found, is_coarse=True)
 
     def few(self, most: int) -> Lines:
@@ -95,9 +91,8 @@ class Lines:
         """
         order = np.argsort(-self.count, kind="stable")
         rare = order[most // 2 :]
-        unit = np.zeros(len(order)) if self.unit is None else self.unit
-        alike, rank = np.unique(unit, return_inverse=True)
-        stratum = code_of((*self.keys[:2], rank.reshape(-1)), (*self.sizes[:2], len(alike)))[0][rare]
+        rank, n_ranks = self.unit.ranks()
+        stratum = code_of((*self.keys[:2], rank), (*self.sizes[:2], n_ranks))[0][rare]
         count = self.count[rare]
         columns = [stratum, *self.keys[2:, rare]]
         runs = []
@@ -114,14 +109,13 @@ class Lines:
         mean = (np.bincount(place, self.total[rare]) / np.bincount(place, count))[place]
         where = np.empty(len(order), np.intp)
         where[rare] = np.arange(len(rare))
-        apart = Lines(keys, self.sizes, None if self.unit is None else unit[first], rows, rows * mean[where[first]])
+        apart = Lines(keys, self.sizes, self.unit.of(first), rows, rows * mean[where[first]])
         found = _one_after_another([self.at(order[: most // 2]), apart]).joined()
         return replace(found, is_coarse=self.is_coarse)
 
     def at(self, chosen: NDArray[np.intp]) -> Lines:
         """Return the ``chosen`` lines."""
-        unit = None if self.unit is None else self.unit[chosen]
-        return Lines(self.keys[:, chosen], self.sizes, unit, self.count[chosen], self.total[chosen])
+        return Lines(self.keys[:, chosen], self.sizes, self.unit.of(chosen), self.count[chosen], self.total[chosen])
 
     def table(self, classes: tuple[Any, ...], groups: tuple[Any, ...] | None) -> Part:
         """Return the lines as rows with copies, which have no probabilities."""
@@ -150,9 +144,9 @@ def of_rows(table: Part, decided: Iterable[Decided]) -> Lines:
         *(one.n_decisions for one in every for _ in one.shares),
     )
     columns = [group, table.labels, *(line for one in every for line in one.decisions)]
-    weight = table.weight
+    weight = table.weighing
     span = math.prod(sizes)
-    if weight is None and span <= DENSE:
+    if weight.is_equal and span <= DENSE:
         counts = np.zeros(span, np.int64)
         # as many rows as stay in the cache, unless there are more combinations
         step = max(BLOCK, span)
@@ -163,18 +157,18 @@ def of_rows(table: Part, decided: Iterable[Decided]) -> Lines:
         return _of_counts(counts, sizes)
     keys = np.array([np.broadcast_to(column, table.n_rows) for column in columns], dtype=np.int32)
     ones = np.ones(table.n_rows, np.int64)
-    return Lines(keys, sizes, weight, ones, ones.astype(np.float64) if weight is None else weight).joined()
+    return Lines(keys, sizes, weight, ones, weight.array(table.n_rows)).joined()
 
 
 def _of_counts(counts: Index, sizes: tuple[int, ...]) -> Lines:
     """Return the lines of rows of equal weight, from the number of them with each code."""
     there = np.flatnonzero(counts)
     keys = np.array(np.unravel_index(there, sizes), dtype=np.int32)
-    return Lines(keys, sizes, None, counts[there], counts[there].astype(np.float64))
+    return Lines(keys, sizes, EQUAL, counts[there], counts[there].astype(np.float64))
 
 
 def _one_after_another(parts: Sequence[Lines]) -> Lines:
-    unit = None if parts[0].unit is None else np.concatenate([part.unit for part in parts if part.unit is not None])
+    unit = Weights.joined(part.unit for part in parts)
     keys = np.concatenate([part.keys for part in parts], axis=1)
     count, total = (np.concatenate([getattr(part, name) for part in parts]) for name in ("count", "total"))
     return Lines(keys, parts[0].sizes, unit, count, total)
@@ -196,7 +190,7 @@ class Counted:
     def lines(self) -> Lines:
         """The lines of all rows, as few as may be."""
         found = _one_after_another(self.held).joined()
-        if found.unit is not None and (any(part.is_coarse for part in self.held) or len(found) > MOST_LINES):
+        if not found.unit.is_equal and (any(part.is_coarse for part in self.held) or len(found) > MOST_LINES):
             found = found.coarse()
         return found.few(MOST_LINES) if len(found) > MOST_LINES else found
 

@@ -53,6 +53,7 @@ from confmax.tables import Part, Table
 from confmax.tables.columns import stated_order, warn
 from confmax.tables.draws import RandomState, as_seed, is_whole
 from confmax.tables.partitioned import is_opened
+from confmax.tables.weights import EQUAL, Weights
 
 MOST_REPLICATES = 1_000_000
 DIGITS = 44  # binary digits of a weight that was divided again, as sums round
@@ -309,20 +310,16 @@ def compare(
     ``metrics`` and ``rules`` (rules, or decisions (n,) as names) go by name; ``n_replicates``, ``level``,
     ``stratified`` and ``seed`` are the bootstrap's. Decisions that are no classes are a ValueError."""
     assert table.labels is not None
-    labels = table.labels
-    weight = table.weight
-    copies = table.copies
+    # rows of weight zero are as if they were not there
+    kept = table.weighted
+    labels = table.labels[kept]
     decided = [decided_on(name, rule, table) for name, rule in rules.items()]
-    decisions = np.concatenate([one.decisions for one in decided])
+    decisions = np.concatenate([one.decisions for one in decided])[:, kept]
     sizes = [one.n_decisions for one in decided for _ in one.shares]
-    if weight is not None and not weight.all():
-        kept = weight > 0
-        labels = labels[kept]
-        weight = weight[kept]
-        decisions = decisions[:, kept]
-        copies = None if copies is None else copies[kept]
-    if copies is not None and weight is not None:
-        weight = None if np.array_equal(weight, copies) else _of_one(weight, copies)
+    copies = None if table.copies is None else table.copies[kept]
+    weight = table.weighing.of(kept)
+    if copies is not None:
+        weight = _of_one(weight.array(len(copies)), copies)
     cells = tally(labels, decisions, weight, (table.n_classes, sizes), copies)
     abstains = [one.abstains for one in decided]
     forms = [_forms(metric, table.n_classes, set(abstains)) for metric in metrics.values()]
@@ -349,10 +346,12 @@ def compare(
     return Score(tuple(metrics), tuple(rules), values, drawn, level, stratified, n_rows, lost, **more)
 
 
-def _of_one(weight: Array, copies: NDArray[np.int64]) -> Array:
-    """Return the weight of one row (n,) of rows with copies; those that were equal before they were added up are."""
+def _of_one(weight: Array, copies: NDArray[np.int64]) -> Weights:
+    """Return what one of the copies of each row weighs; weights that were equal before they were added up are."""
+    if np.array_equal(weight, copies):
+        return EQUAL
     digits, power = np.frexp(weight / copies)
-    return np.ldexp(np.round(np.ldexp(digits, DIGITS)), power - DIGITS)
+    return Weights(np.ldexp(np.round(np.ldexp(digits, DIGITS)), power - DIGITS))
 
 
 def in_groups(

@@ -65,17 +65,19 @@ def mapped(p: NDArray[Any], a: Array, c: Array) -> Array:
     return out
 
 
-def binned(numbers: NDArray[Any], weight: Array | None, by: int, bins: int, given: Map = None) -> Binned:
-    """Return the sums of rows with ``numbers`` (n,) and ``weight`` (n,) in ``bins``; values are logits if binned ``by``
-    these, otherwise what the ``given`` map makes of the probabilities."""
+def binned(numbers: NDArray[Any], weight: Array, by: int, bins: int, given: Map = None) -> Binned:
+    """Return the sums of rows with ``numbers`` (n,) and ``weight`` (n,) in ``bins``; no weight is one for each row.
+
+    Values are logits if binned ``by`` these, otherwise what the ``given`` map makes of the probabilities.
+    """
     if kernels.native is not None:
         sums = np.zeros((bins, 4))
-        w, (a, c) = NOTHING if weight is None else weight, given or (NOTHING, NOTHING)
-        kernels.native.bin_labels(numbers, w, a, c, by, sums, NO_BINS, NO_ROWS, NOTHING)
+        a, c = given or (NOTHING, NOTHING)
+        kernels.native.bin_labels(numbers, weight, a, c, by, sums, NO_BINS, NO_ROWS, NOTHING)
         return Binned(*sums.T)
     value = _values(np.abs(numbers), given, slice(0, len(numbers)), by)
     place = _places(numbers, value, by, bins)
-    w = np.ones(len(numbers)) if weight is None else weight
+    w = weight if weight.size else np.ones(len(numbers))
     parts = (np.ones(len(w)), w, np.where(np.signbit(numbers), w, 0.0), w * value)
     return Binned._make(np.bincount(place, part, bins).astype(np.float64) for part in parts)
 

@@ -271,8 +271,15 @@ class Scored:
         oracle = self.oracle
         table = self.table
         labels = np.empty(0, np.int64) if table.labels is None else table.labels
-        weight = np.empty(0) if table.weight is None else table.weight
-        rows = (table.proba, oracle.model_share, labels, weight, way.rival, way.j, table.weight_total)
+        rows = (
+            table.proba,
+            oracle.model_share,
+            labels,
+            table.weighing.for_kernels,
+            way.rival,
+            way.j,
+            table.weight_total,
+        )
         K = table.n_classes
         M = self.gain.n_decisions
         shapes = ((K,), (M,), (K, M) if matrix else (0, 0))

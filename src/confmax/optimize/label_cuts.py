@@ -288,9 +288,10 @@ def _sums(labels: range, by: int, step: int, bins: LabelBins) -> Binned:
     """Return the sums of `LabelBins.sums`, of bins that are each ``step`` of the kernel's."""
     table = bins.table.head
     first = np.arange(0, BUCKETS, step)
+    weight = table.weighing.for_kernels
 
     def counted(label: int, numbers: NDArray[Any]) -> Binned:
-        found = binned(numbers, table.weight, by, BUCKETS, bins.map_of(label))
+        found = binned(numbers, weight, by, BUCKETS, bins.map_of(label))
         return found if step == 1 else Binned._make(np.add.reduceat(part, first) for part in found)
 
     made = table.label_columns.each(counted, labels.start, labels.stop)
@@ -315,7 +316,7 @@ def _entries(labels: range, wanted: NDArray[np.bool_], by: int, step: int, bins:
         order = stable_order(-key)
         if by == MAPPED:
             order = order[wanted[k, bucket_of(value[order])]]
-        w = np.ones(len(rows)) if table.weight is None else table.weight[rows]
+        w = table.weighing.of(rows).array(len(rows))
         one = (np.full(len(rows), k), key, p, value, np.signbit(x), w)
         return Entries._make(part[order] for part in one)
 

@@ -25,6 +25,7 @@ from confmax.calibration.scaling import in_parts
 from confmax.confusion import Array
 from confmax.errors import InputError
 from confmax.tables import Part, Table
+from confmax.tables.weights import Weights
 
 FLOOR = 1e-12  # added to every probability
 LEAST_SHARE = 1e-9  # of a class, below which its share stays as it is
@@ -169,9 +170,7 @@ def worth(table: Table) -> tuple[float, float]:
 
 
 def _squares(part: Part, unit: float) -> float:
-    if part.weight is None:
-        return part.n_rows / unit**2
-    weight = part.weight / unit
+    weight = part.weights / unit
     return float(weight @ weight)
 
 
@@ -257,17 +256,17 @@ class _Blocks:
     """The probabilities of a table in memory: a dense matrix over the `FLOOR`, or a sparse one, and weights (n,)."""
 
     proba: Any
-    weight: Array | None
+    weight: Weights
     is_sparse: bool
 
     @classmethod
     def of(cls, table: Part) -> _Blocks:
         if table.storage.is_truncated:
-            return cls(table.proba, table.weight, True)
+            return cls(table.proba, table.weighing, True)
         P = table.dense("an estimate of class shares").proba
         if P.size <= CACHED:
             P = P.astype(np.float64) + FLOOR
-        return cls(P, table.weight, False)
+        return cls(P, table.weighing, False)
 
     def sums(self, multiples: Array, bends: bool) -> Sums:
         """Return the sums of all rows, for ``multiples`` (K,) of their probabilities."""
@@ -283,7 +282,7 @@ class _Blocks:
                 rows = slice(low, min(low + ROWS, stop))
                 P = self.proba[rows]
                 P = P if self.proba.size <= CACHED else P.astype(np.float64) + FLOOR
-                total = total.plus(_of_rows(P, None if self.weight is None else self.weight[rows], multiples, bends))
+                total = total.plus(_of_rows(P, self.weight.of(rows), multiples, bends))
             return total
 
         first, *rest = in_parts(n, work)
@@ -296,26 +295,21 @@ def _sums_of_part(part: Part, *, multiples: Array, bends: bool) -> Sums:
     return _Blocks.of(part).sums(multiples, bends)
 
 
-def _of_rows(P: NDArray[Any], weight: Array | None, multiples: Array, bends: bool) -> Sums:
+def _of_rows(P: NDArray[Any], weight: Weights, multiples: Array, bends: bool) -> Sums:
     """Return the sums of rows ``P`` (n, K) in float64."""
     f = P @ multiples
-    each = np.log(f)
     inverse = 1.0 / f
-    if weight is None:
-        value, slopes = float(each.sum()), inverse @ P
-    else:
-        value, slopes = float(weight @ each), (weight * inverse) @ P
-        inverse = np.sqrt(weight) * inverse
+    value, slopes = weight.sum(np.log(f)), weight.times(inverse) @ P
     if not bends:
         return Sums(value, slopes, None)
-    S = P * inverse[:, None]
+    S = P * weight.roots().times(inverse)[:, None]
     return Sums(value, slopes, S.T @ S)
 
 
-def _of_sparse(csr: Any, weight: Array | None, multiples: Array, bends: bool) -> Sums:
+def _of_sparse(csr: Any, weight: Weights, multiples: Array, bends: bool) -> Sums:
     """Return the sums of the rows of a sparse matrix (n, K); what is not stored is the `FLOOR`."""
     f = csr.astype(np.float64) @ multiples + FLOOR * multiples.sum()
-    w = np.ones(len(f)) if weight is None else weight
+    w = weight.array(len(f))
     inverse = w / f
     slopes = np.asarray(csr.T @ inverse) + FLOOR * inverse.sum()
     if not bends:

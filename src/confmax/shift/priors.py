@@ -36,6 +36,7 @@ from confmax.tables import Part, Table
 from confmax.tables.columns import warn
 from confmax.tables.labels import is_missing, refuse_masked
 from confmax.tables.several import labels_table
+from confmax.tables.weights import Weights
 
 BELIEVED = 0.95  # level of the test whose quantile draws the estimate back
 LEVEL = 0.05
@@ -334,7 +335,7 @@ def rows_and_counts(proba: Any, y: Any, sample_weight: Any, held: Source) -> tup
             "pass their shares as `priors=`, or tune a rule on these rows",
         )
     if known.any():
-        table = held.table(proba, np.where(known, 0.0, 1.0 if sample_weight is None else sample_weight))
+        table = held.table(proba, np.where(known, 0.0, Weights.given(sample_weight).array(len(known))))
     counts = np.bincount(codes[known], minlength=len(held.classes)).astype(np.float64)
     new = np.flatnonzero((counts > 0.0) & (held.shares.meant < LEAST_SHARE))
     if len(new):

@@ -255,7 +255,7 @@ def _estimate(task: Task, labelled: Table) -> tuple[Calibration | None, Any]:
     # what is said of a limit, or of one class, may rest on few of the rows
     few = task.limits is None and k is None
     key = None
-    if few and fitted is not None and labelled is raw and raw.head.weight is None and raw.n_rows < LARGE:
+    if few and fitted is not None and labelled is raw and raw.n_rows < LARGE:
         key = _key_of(raw.head), seed
         if key in fitted.shares:
             return fitted, fitted.shares[key]
@@ -287,9 +287,10 @@ def _estimate(task: Task, labelled: Table) -> tuple[Calibration | None, Any]:
 
 
 def _key_of(rows: Part) -> bytes:
-    """Return what tells labelled rows from all others: their content and order, columns, classes and precision."""
+    """Return what tells labelled rows from all others: content, order and weights, columns, classes and precision."""
     about = f"{rows.dtype} {[str(name) for name in rows.classes]}".encode()
-    return blake2b(about + rows.row_hashes().tobytes() + np.asarray(rows.labels).tobytes()).digest()
+    each = (rows.row_hashes(), np.asarray(rows.labels), rows.weighing.for_kernels)
+    return blake2b(about + b"".join(part.tobytes() for part in each)).digest()
 
 
 def _believed(task: Task, share: Any) -> tuple[Task, Any]:

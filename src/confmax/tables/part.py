@@ -21,6 +21,7 @@ from confmax.tables.fingerprints import Fingerprint, chosen_by_hash, fingerprint
 from confmax.tables.known import label_weight, mean_probability
 from confmax.tables.storage import Calibrator, Checked, Storage
 from confmax.tables.ties import density_of_ties, rows_read
+from confmax.tables.weights import EQUAL, Weights
 
 
 @final
@@ -77,14 +78,19 @@ class Part(Checked):
         return float(self.n_rows if self.weight is None else self.weight.sum())
 
     @property
+    def weighing(self) -> Weights:
+        """What the rows weigh; `EQUAL` where all weigh one."""
+        return EQUAL if self.weight is None else Weights(self.weight)
+
+    @property
     def weights(self) -> Array:
         """The weight of every row (n,): ones where all are equal."""
-        return np.ones(self.n_rows) if self.weight is None else self.weight
+        return self.weighing.array(self.n_rows)
 
     @property
     def weighted(self) -> NDArray[np.bool_] | slice:
         """What chooses the rows (n,) that have weight."""
-        return slice(None) if self.weight is None else self.weight > 0.0
+        return slice(None) if self.weight is None or self.weight.all() else self.weight > 0.0
 
     @cached_property
     def n_weighted(self) -> int:

@@ -112,7 +112,7 @@ def _sums_by_kernel(
     """Return the sums (B, 3, L) of P, Y and 1 by weight over the rows that choose a label; zeros if not ``needed``."""
     n, L = proba.shape
     labels = part.labels if needed[1] else NO_BYTES
-    weight = np.empty(0) if part.weight is None else part.weight
+    weight = part.weighing.for_kernels
     how = _kernel_decisions(decisions, L)
     chunk = chunk_rows(L, n)
     # a part of the rows more is a copy of all sums more
@@ -139,7 +139,7 @@ def _sums_by_numpy(
     out = np.zeros((len(by[0]), 3, proba.shape[1]))
     for rows in _blocks(proba):
         P = proba[rows]
-        weight = np.ones(len(P)) if part.weight is None else part.weight[rows]
+        weight = part.weighing.of(rows).array(len(P))
         Y = None if part.labels is None or not needed[1] else part.labels[rows]
         values = [part.proba[rows] if needed[0] else None, Y, 1.0]
         for g, (first, second) in enumerate(zip(*by, strict=True)):

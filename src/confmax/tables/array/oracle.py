@@ -171,7 +171,7 @@ def _checked_in_blocks(
 def kernel_truth(part: Part, model_share: float) -> tuple[float, NDArray[np.int64], Array]:
     """Return what kernels count by: the share of the model, labels and weights (n,), empty where there are none."""
     labels = np.empty(0, dtype=np.int64) if part.labels is None else part.labels
-    return model_share, labels, np.empty(0) if part.weight is None else part.weight
+    return model_share, labels, part.weighing.for_kernels
 
 
 def scan(part: Part, gains: Gains, share: float, *, matrix: bool) -> Confusion:
