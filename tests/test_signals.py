@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from confmax import __main__ as command
 from tests.cli_helpers import SOURCE, after, run, run_process, small
 
 pytest.importorskip("pyarrow")
@@ -43,6 +44,15 @@ work.every_metric = lambda: (Last(), every())[1]
 from confmax.__main__ import main
 main()
 """
+
+
+@SIGNALS
+def test_what_a_signal_says(number, monkeypatch, capfd):
+    ends = []
+    monkeypatch.setattr(os, "_exit", ends.append)
+    command._end(number, None)
+    assert ends == [128 + number]
+    assert capfd.readouterr() == ("", SAID[number])
 
 
 @SIGNALS
