@@ -60,6 +60,8 @@ INTERNAL = {
     "confmax.cli": ("app", "commands", "options"),
     "confmax.evaluate": ("curves", "decided", "judging", "scores", "uncertainty", "verdict"),
     "confmax.page": ("writing", "label_page"),
+    "confmax.rule": ("applied", "counts", "decision_rule", "labels", "reading", "shares", "shifted", "spark"),
+    "confmax.kernels": (),
     "confmax.optimize.masters": (),
     "confmax.tables": ("kinds", "memory", "part", "storage", "table"),
     "confmax.tables.array": (),
