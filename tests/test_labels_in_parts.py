@@ -202,7 +202,7 @@ def test_wider_bins_change_nothing(metric, tmp_path, monkeypatch):
 def test_what_comes_back_of_a_part_is_bounded():
     """Bins of very many labels are wider, and few enough in all."""
     for L in (1, 500, 600, 5000):
-        table = SimpleNamespace(is_whole=False, n_classes=L)
+        table = SimpleNamespace(held=False, n_classes=L)
         bins = label_cuts.LabelBins(table, None)
         assert (bins.step == 1) == (L <= 511) and L * (len(bins.edges) - 1) <= label_cuts.CELLS + L
         assert len(list(bins.batches())) == 1

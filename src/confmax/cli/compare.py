@@ -211,7 +211,7 @@ def comparison(
     return {
         **source_document(rows),
         "folds": N_FOLDS,
-        **({} if table.held else {"tuned_on_rows": sample.n_rows}),
+        **({} if sample.n_rows == table.n_rows else {"tuned_on_rows": sample.n_rows}),
         **({"abstain": plan.abstain} if plan.abstains else {}),
         "metrics": list(evaluated),
         "units": units,

@@ -142,11 +142,11 @@ def most_likely(likelihood: Likelihood, start: Array | None = None, *, tol: floa
 
 def from_sample(table: Table, source: Array) -> Array | None:
     """Return shares (K,) from which a search on the rows of a large calibrated ``table`` begins; None for few rows."""
-    rows = table.head
-    step = rows.n_rows // SAMPLE
-    if step < 2 and table.held:
+    if table.n_rows < 2 * SAMPLE:
         return None
-    return most_likely(Likelihood.of(Table.of(rows.at(slice(None, None, max(step, 1)))), source)).shares
+    rows = table.head
+    step = max(rows.n_rows // SAMPLE, 1)
+    return most_likely(Likelihood.of(Table.of(rows.at(slice(None, None, step))), source)).shares
 
 
 def intervals(shares: Array, stderr: Array, level: float) -> Array:
