@@ -10,6 +10,7 @@ pytest.importorskip("click")
 pytest.importorskip("rich")
 pytest.importorskip("pyarrow")
 
+from confmax.cli import cells
 from confmax.cli.columns import TableOptions, read_rows
 from confmax.cli.tables import read_frame
 from confmax.estimators.steps import all_columns
@@ -76,3 +77,28 @@ def test_a_named_pipe_is_read_as_the_file_is(tmp_path, command):
         said.append((tmp_path / name).read_bytes())
     writer.join()
     assert said[0] == said[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "short"),
+    [
+        ("a,b\n" * 30, True),
+        ("a" * 100 + "\n", False),
+        ("a\n" * 20 + "b" * 64, False),
+        ('"' + "a\n" * 40 + '"\n', False),
+        ('"a""\n"\n' * 20, True),
+        ("a,b\r" * 30, False),
+        ("a", True),
+    ],
+)
+def test_long_rows_are_seen_before_they_are_read(text, short, tmp_path):
+    """Threads of pyarrow may wait for ever where a block holds no end of a row; who says so wrongly reads slowly."""
+    path = tmp_path / "t.csv"
+    path.write_bytes(text.encode())
+    assert cells.check_quotes(cells.Source(path), 32) == short
+    # so it is for the blocks that pyarrow makes
+    parity = np.cumsum([letter == '"' for letter in text]) % 2
+    ends = [k for k, letter in enumerate(text) if letter == "\n" and not parity[k]]
+    for first in range(32):
+        blocks = range(first, len(text) - 31, 32)
+        assert not short or all(any(low <= end < low + 32 for end in ends) for low in blocks)

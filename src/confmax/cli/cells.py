@@ -109,15 +109,35 @@ def check_encoding(source: Source) -> None:
         ) from None
 
 
-def check_quotes(source: Source) -> None:
-    """Refuse a quote that is never closed, which would swallow the rest of the file."""
+def check_quotes(source: Source, size: int = 1 << 20) -> bool:
+    """Refuse a quote that is never closed, which would swallow the rest of the file.
+
+    Return whether every block of ``size`` bytes holds the end of a row.
+    """
     # quotes stand in pairs, also doubled ones inside a cell
+    inside = False
+    ends = True
     with source.open() as file:
-        marks = sum(chunk.count(b'"') for chunk in iter(lambda: file.read(1 << 20), b""))
-    if marks % 2:
+        # wherever a block begins, it holds a whole half
+        while half := file.read(size // 2):
+            ends &= len(half) < size // 2 or _ends_row(half, inside)
+            inside ^= half.count(b'"') % 2 == 1
+    if inside:
         raise ValueError(
             f'{source.path} has an odd number of quotes ("), so one is never closed; close it or double it'
         )
+    return ends
+
+
+def _ends_row(text: bytes, inside: bool) -> bool:
+    """Return whether a row ends in ``text``, which begins ``inside`` of quotes or not."""
+    before = 0
+    while (place := text.find(b"\n", before)) >= 0:
+        inside ^= text.count(b'"', before, place) % 2 == 1
+        if not inside:
+            return True
+        before = place + 1
+    return False
 
 
 def is_number(cell: str) -> bool:

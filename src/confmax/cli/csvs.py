@@ -48,7 +48,7 @@ def read_csv(source: Source, separator: str | None = None) -> tuple[pa.Table, st
     The ``separator``, or what the first rows show.
     """
     # these checks say what is wrong; pyarrow's own message would only name a row
-    cells.check_quotes(source)
+    rows_are_short = cells.check_quotes(source, SMALL)
     mark = separator or sniffed(source)
     first = first_cells(source, 2, mark)
     header = first[0] if first else []
@@ -58,7 +58,7 @@ def read_csv(source: Source, separator: str | None = None) -> tuple[pa.Table, st
         # nothing is left for pyarrow, whose threads may still be starting when such an error ends the process
         raise ValueError(f"{source.path} has column names but no rows; give at least one row of probabilities")
     try:
-        return _text_columns(source, header, mark), mark
+        return _text_columns(source, header, mark, threads=rows_are_short), mark
     except (pa.ArrowException, UnicodeDecodeError) as error:
         check_encoding(source)
         raise ValueError(
@@ -66,8 +66,11 @@ def read_csv(source: Source, separator: str | None = None) -> tuple[pa.Table, st
         ) from None
 
 
-def _text_columns(source: Source, header: Sequence[str], mark: str) -> pa.Table:
-    """Return the columns of CSV text, all of them text, as pyarrow reads it."""
+def _text_columns(source: Source, header: Sequence[str], mark: str, *, threads: bool) -> pa.Table:
+    """Return the columns of CSV text, all of them text, as pyarrow reads it, with ``threads`` or with one.
+
+    The threads of pyarrow 15 may wait for ever for each other when a row is longer than a block.
+    """
     # an empty cell stays an empty text, so that apply writes it as it was
     text = pacsv.ConvertOptions(column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False)
     # a name between quotes may hold the end of a line
@@ -78,7 +81,7 @@ def _text_columns(source: Source, header: Sequence[str], mark: str) -> pa.Table:
         # opened anew each time: a thread of a reader that has failed may still read ahead
         with arrow_file(source) as file:
             size = file.size()
-            how = pacsv.ReadOptions(use_threads=size > SMALL, block_size=block)
+            how = pacsv.ReadOptions(use_threads=threads and size > SMALL, block_size=block)
             try:
                 return pacsv.read_csv(file, how, parse_options=quoted, convert_options=text)
             except pa.ArrowInvalid as error:
