@@ -242,3 +242,20 @@ def test_parts_change_nothing_and_the_order_of_groups_nothing():
     for name in ("men", "women", "other"):
         decided = [rule.of_group(names.get(name, name)).decision_probabilities(P) for _, rule, names in runs]
         assert all(np.mean(np.abs(decided[0] - one).max(axis=1) > 1e-3) < 0.01 for one in decided[1:])
+
+
+@pytest.mark.usefixtures("gathers")
+def test_an_array_of_groups_never_meets_rows_in_another_order(tmp_path):
+    """Rows that were read in parts lie in the order of their hashes, also where all of them are in memory."""
+    pq, pa = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(0)
+    P, group = rng.dirichlet(np.ones(3), 600), np.array(["a", "b"])[rng.integers(0, 2, 600)]
+    y = (P.cumsum(axis=1) < rng.random((600, 1))).sum(axis=1)
+    rule = confmax.maximize("accuracy", P, y, group=group, constraints="difference(rate[0] | group) <= 0.05").rule
+    pq.write_table(pa.table({f"p{k}": P[:, k] for k in range(3)}), tmp_path / "t.parquet")
+    opened = confmax.open_table(tmp_path / "t.parquet", columns=["p0", "p1", "p2"])
+    with pytest.raises(ValueError, match="rules that decide by groups are checked on rows in memory; pass arrays"):
+        confmax.shift.detect(opened, rule, group=group)
+    shares = np.column_stack([group == "a", group == "b"]).astype(float)
+    with pytest.raises(ValueError, match="group_proba= needs all rows in memory, and these lie in parts"):
+        confmax.maximize("accuracy", opened, group_proba=shares, constraints="difference(rate[0] | group) <= 0.05")

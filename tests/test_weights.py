@@ -157,3 +157,41 @@ def test_weights_must_be_numbers_that_are_held():
     assert confmax.maximize("accuracy", P, y, sample_weight=np.full(20, LARGEST)).feasible
     with pytest.raises(ValueError, match="sums to zero"):
         confmax.maximize("macro_f1", P, y, sample_weight=np.zeros(20))
+
+
+@pytest.mark.usefixtures("small_samples")
+@pytest.mark.parametrize("kept", [0.9, 0.02])
+def test_rows_of_weight_zero_take_no_places_in_a_sample(kept, tmp_path):
+    """Of rows in parts the sample is that of the rows that have weight, however few these are."""
+    pq, pa = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+    P, y, w = tilted(5000, 3, seed=4)
+    w = w * (np.random.default_rng(0).random(5000) < kept)
+    columns = {**{f"p{k}": P[:, k] for k in range(3)}, "y": y, "w": w}
+    found = {}
+    for name, rows in {"all": slice(None), "some": w > 0.0}.items():
+        (tmp_path / name).mkdir()
+        for part in (0, 1):
+            table = pa.table({key: column[rows][part::2] for key, column in columns.items()})
+            pq.write_table(table, tmp_path / name / f"{part}.parquet")
+        opened = confmax.open_table(tmp_path / name, columns=["p0", "p1", "p2"], label="y", weight="w")
+        sample = make_table(opened).head
+        assert sample.weight.all()
+        found[name] = (sample.n_rows, confmax.maximize("macro_f1", opened))
+    assert found["all"][0] == found["some"][0]
+    one, other = (solution for _, solution in found.values())
+    assert one.calibration.kind == other.calibration.kind
+    assert one.value == pytest.approx(other.value, abs=1e-12)
+    np.testing.assert_allclose(one.rule.decision_probabilities(P), other.rule.decision_probabilities(P), atol=1e-9)
+
+
+def test_labels_of_rows_of_weight_zero_change_no_threshold():
+    """Neither by the resamples of rare labels, nor by the bins of a calibration of some 2000 rows."""
+    rng = np.random.default_rng(5)
+    P = rng.beta(0.5, 2.0, (2500, 4)) * [1.0, 0.3, 0.2, 0.1]
+    Y = (rng.random(P.shape) < P).astype(int)
+    w = (rng.random(2500) < 0.75).astype(float)
+    one = confmax.maximize("macro_f1", P, Y, sample_weight=w, decisions="any")
+    other = confmax.maximize("macro_f1", P[w > 0], Y[w > 0], decisions="any")
+    assert one.value == pytest.approx(other.value, abs=1e-9)
+    np.testing.assert_allclose(one.rule.thresholds, other.rule.thresholds, rtol=2e-3)
+    np.testing.assert_array_equal(one.rule.predict(P[w > 0]), other.rule.predict(P[w > 0]))

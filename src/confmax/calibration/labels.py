@@ -188,10 +188,10 @@ def _sigmoid(x: Array) -> Array:
 def _binned(table: Part) -> tuple[Array, Array, Array]:
     """Return mean logits, and the weight of true and of all rows, (L, bins) each; few rows are bins of their own."""
     assert table.labels is not None
-    n, L = table.proba.shape
+    L = table.n_classes
     bins = _n_bins(L)
     worth = _worth(table.weights)
-    if n <= bins:
+    if table.n_weighted <= bins:
         weights = table.weights * worth
         z, true, every = _logit(table.proba.T), (weights[:, None] * table.labels).T, np.tile(weights, (L, 1))
         # sums in another order of the rows would differ in their last digits

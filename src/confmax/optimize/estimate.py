@@ -211,6 +211,13 @@ class Estimate:
         vars(found).update({name: vars(self)[name] for name in KEPT if name in vars(self)})
         return found
 
+    def of_weight(self) -> Estimate:
+        """Return the estimate of the rows that have weight, where all are in one place."""
+        rows = self.table.in_one_place
+        if rows is None or isinstance(rows.weighted, slice):
+            return self
+        return replace(self, table=Table.of(rows.take(rows.weighted)))
+
     def column(self, label: int) -> Array:
         """Return the estimate of one ``label``, of the rows of `columns`."""
         if self.stored is not None:

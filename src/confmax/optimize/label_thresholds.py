@@ -315,6 +315,8 @@ def steadied(metric: Metric, estimate: Estimate, best: LabelThresholds, positive
     Which threshold is best depends on few rows, and jumps with them; its mean over resampled rows does not (bagging:
     Breiman 1996). Only the rows near the top are drawn anew, which are `MARGIN` times as many as are decided.
     """
+    # rows of weight zero are not drawn, nor do they take the places of others
+    estimate = estimate.of_weight()
     score = replace(metric, classes=None)
     out = best.values.copy()
     decided = np.ceil(best.statistics.columns * estimate.table.n_rows).astype(np.intp)

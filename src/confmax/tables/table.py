@@ -105,10 +105,11 @@ class Parts(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """The only part of a table whose rows are all in memory."""
+    """The only part of a table whose rows are all in memory, ``as_given`` in the order that a caller knows."""
 
     sample: Part
     names: tuple[str, ...] = ()
+    as_given: bool = True
 
     unit = 0
 
@@ -324,17 +325,26 @@ class Table:
         if calibrator is self.calibrator:
             return self
         # rows in memory are calibrated once, not in every pass
-        parts = Memory(self.head.calibrated(calibrator)) if self.held else self.parts
+        parts = self.parts
+        if isinstance(parts, Memory):
+            parts = replace(parts, sample=self.head.calibrated(calibrator))
         return replace(self, parts=parts, calibrator=calibrator)
 
     def deciding(self, decisions: Decisions) -> Table:
         """Return the table of rows for which these ``decisions`` are made."""
-        parts = Memory(replace(self.head, decisions=decisions)) if self.held else self.parts
+        parts = self.parts
+        if isinstance(parts, Memory):
+            parts = replace(parts, sample=replace(self.head, decisions=decisions))
         return replace(self, parts=parts, decided=decisions)
+
+    @property
+    def as_given(self) -> bool:
+        """Whether the rows are in memory in the order in which they were given: what was read in parts is not."""
+        return isinstance(self.parts, Memory) and self.parts.as_given
 
     def with_groups(self, groups: Any, what: str = "group=") -> Table:
         """Return the table with the ``groups`` of its rows; ValueError, which names ``what``, for rows elsewhere."""
-        if not self.held:
+        if not self.as_given:
             raise ValueError(f"{what} needs all rows in memory, and these lie in parts; pass an array or a frame")
         raw = self.head.raw
         raw = None if raw is None else replace(raw, groups=groups)

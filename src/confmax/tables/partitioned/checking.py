@@ -107,7 +107,13 @@ class CheckedSource:
         again = self.wanted_part if self.holds or known.renormalised else 0.0
         self.held = self.checked if self.holds else self.source.kept(partial(self.check, fraction=again))
         self.source = None  # rows that are held as they were given can be let go
-        self.summary = replace(known, sample=(ordered(known.sample),))
+        sample = known.sample
+        if known.n_weighted < known.n_rows and not self.fits:
+            # rows of weight zero are as if they were not there; how many have weight is known after the first pass
+            part = min(1.0, self.wanted / known.n_weighted)
+            found = self.held.run(partial(_of_weight, fraction=part, unit=known.unit))
+            sample = tuple(rows for rows in found if rows is not None)
+        self.summary = replace(known, sample=(ordered(sample),))
 
     @property
     def wanted_part(self) -> float:
@@ -186,6 +192,15 @@ def _chosen(checked: CheckedPart, *, masks: Mapping[bytes, NDArray[np.uint8]], f
 
 def _nothing(_: CheckedPart) -> None:
     return None
+
+
+def _of_weight(checked: CheckedPart, *, fraction: float, unit: int) -> Part | None:
+    """Return a ``fraction`` of the rows of a part that have weight, chosen by what is in them; None where none has."""
+    rows = checked.in_unit(unit).rows
+    if rows is None or not rows.weight_total:
+        return None
+    kept = rows.weighted
+    return (rows if isinstance(kept, slice) else rows.take(kept)).sampled(fraction)
 
 
 def _both(work: Callable[[CheckedPart], T], checked: CheckedPart) -> tuple[Summary | None, T]:

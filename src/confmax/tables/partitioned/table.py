@@ -27,7 +27,7 @@ from confmax.tables.labels import plain, resolve_classes
 from confmax.tables.partitioned import parts
 from confmax.tables.partitioned.checking import CheckedSource
 from confmax.tables.several import arranged_labels, label_places
-from confmax.tables.table import T, Table
+from confmax.tables.table import Memory, T, Table
 
 # of the sample, on which calibrations are fitted, too
 SAMPLE_CELLS = 1 << 22
@@ -82,7 +82,7 @@ def partitioned_table(source: parts.Source, classes: Sequence[Any] | None, *, st
 
 def _table(parts: CheckedSource) -> Table:
     """Return the table of ``parts``, which are one in memory where a sample would have all rows."""
-    return Table.of(parts.sample, parts.names) if parts.fits else Table(parts)
+    return Table(Memory(parts.sample, parts.names, as_given=False) if parts.fits else parts)
 
 
 def of_classes(source: Any, classes: Sequence[Any], *, labels: bool = False) -> Any:
