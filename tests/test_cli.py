@@ -337,3 +337,16 @@ def test_a_terminal_without_the_letters(tmp_path):
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "\\xe9" in done.stdout
+
+
+@pytest.mark.parametrize("in_parts", ["yes", "no"])
+def test_a_rule_whose_classes_have_names_of_several_types(tmp_path, monkeypatch, in_parts):
+    monkeypatch.chdir(tmp_path)
+    rule = library.DecisionRule.from_weights([1.0, 2.0, 0.5], classes=[0, "a", 2])
+    rule.save("rule.json")
+    P = np.random.default_rng(0).dirichlet(np.ones(3), 30).round(6)
+    P[:, 2] = 1.0 - P[:, 0] - P[:, 1]
+    table = pa.table({"2": P[:, 2], "0": P[:, 0], "a": P[:, 1]})
+    pq.write_table(table, "t.parquet")
+    run("apply", "rule.json", "t.parquet", "-o", "out.parquet", "--in-parts", in_parts)
+    assert pq.read_table("out.parquet").column("decision").to_pylist() == [str(name) for name in rule.predict(P)]

@@ -247,8 +247,11 @@ def _aligned(
     names, notes = found
     order = list(range(len(names)))
     if wanted:
-        own = {name: k for k, name in enumerate(names)}
-        order = [own[name] for name in wanted]
+        # names of several types, such as 0 and "a", are texts among the names of columns
+        own = {str(name): k for k, name in enumerate(names)}
+        order = [own[str(name)] for name in wanted]
+        known_as = dict(zip(order, wanted, strict=True))
+        names = [known_as.get(k, name) for k, name in enumerate(names)]
     elif not any(isinstance(name, str) for name in names):
         # metrics of distances between classes need 1, 2, 10, wherever the columns stand
         order.sort(key=lambda k: names[k])
