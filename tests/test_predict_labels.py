@@ -172,3 +172,34 @@ def test_d10_a_rule_with_a_number_of_labels_says_in_words_what_decides(decisions
             assert f"{words}2 labels with the largest scores" * (k == 2) in shown
             assert ("above zero" in shown) == bool(at_most)
             assert "its weight times its" in shown and "plus its offset" in shown
+
+
+@pytest.mark.parametrize("way", ["frame", "csv", "folder"])
+def test_labels_beside_probabilities_are_not_read_as_these(way, tmp_path, monkeypatch):
+    """A rule of the labels y_a, y_b decides by p_a, p_b, also where columns y_a, y_b hold what is true."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    P = rng.beta(0.5, 1.5, (200, 3)).round(4)
+    Y = (rng.random(P.shape) < P).astype(np.int8)
+    frame = pd.DataFrame(
+        {**{f"y_{n}": Y[:, k] for k, n in enumerate("abc")}, **{f"p_{n}": P[:, k] for k, n in enumerate("abc")}}
+    )
+    frame.to_csv("t.csv", index=False)
+    run = pytest.importorskip("tests.cli_helpers").run
+    columns = ("--labels", "y_a,y_b,y_c", "--columns", "p_a,p_b,p_c")
+    run("tune", "t.csv", "--decisions", "any", *columns, "--metric", "macro_f1", "-o", "rule.json")
+    rule = confmax.LabelRule.load("rule.json")
+    assert rule.columns == ("p_a", "p_b", "p_c") and rule.class_names == ("y_a", "y_b", "y_c")
+    expected = rule.predict(P)
+    assert (expected != Y).any()
+    if way == "frame":
+        np.testing.assert_array_equal(rule.predict(frame), expected)
+        return
+    given = "t.csv"
+    if way == "folder":
+        (tmp_path / "f").mkdir()
+        frame.to_parquet("f/t.parquet")
+        given = "f"
+    run("apply", "rule.json", given, "-o", "out.csv" if way == "csv" else "out.parquet")
+    read = pd.read_csv("out.csv") if way == "csv" else pd.read_parquet("out.parquet")
+    np.testing.assert_array_equal(read[[f"decision_{n}" for n in rule.class_names]].to_numpy(), expected)

@@ -259,6 +259,10 @@ def _without_truth(frame: Frame, numeric: Sequence[str], labels: Sequence[Any]) 
         return found
     rest = [name for name in numeric if not _is_zero_one(frame, name)]
     other = find(rest, labels, whole=False)
+    behind = _without_prefix([str(name) for name in labels])
+    if other.places is None and behind:
+        # labels that were called y_a and y_b, of which p_a and p_b are the probabilities
+        other = find(rest, behind, whole=False)
     if other.places is None or len(rest) == len(numeric):
         return found
     at = {name: k for k, name in enumerate(numeric)}

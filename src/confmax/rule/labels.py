@@ -230,11 +230,15 @@ class LabelRule:
 
     def checked(self, proba: Any) -> Any:
         """Return ``proba`` (n, L) as `predict` reads it; a ValueError if it is no such table."""
-        proba = narrowed(proba, self.class_names)
+        names = column_names(proba)
+        # columns that are named like labels may hold 0 and 1: those of the tuning rows are meant where they are there
+        known = names is not None and self.columns and set(self.columns) <= set(names)
+        called = self.columns if known else self.class_names
+        proba = narrowed(proba, called)
         names = column_names(proba)
         if names is not None:
             self._refuse_width(len(names))
-        P = checked_labels_proba(proba, order_of(names, self.class_names)).proba
+        P = checked_labels_proba(proba, order_of(names, called)).proba
         self._refuse_width(P.shape[1])
         return P
 
