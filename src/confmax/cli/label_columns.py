@@ -163,6 +163,11 @@ def _lists(frame: Frame, name: str, separator: str | None) -> list[list[str]]:
         if separator is not None:
             raise ValueError(f"column {name!r} of {frame.path} holds lists; leave --separator out")
         return [[str(one).strip() for one in row or ()] for row in column.to_pylist()]
+    if separator is None and frame.is_numeric(name):
+        raise ValueError(
+            f"--label {name} names a column of numbers, and rows have several labels: name columns of 0 and 1 with "
+            f"--labels, or a column of names with --label and --separator"
+        )
     if separator is None:
         raise ValueError(
             f"--label {name} names a column of text; give the mark between its labels, such as --separator ';', or "
