@@ -148,7 +148,7 @@ def test_a_calibration_that_is_used_again_knows_the_share_of_the_model():
     again = confmax.maximize("g_mean", P, y, random_state=1, calibration=first.calibration)
     assert again.model_share == alone.model_share == first.model_share
     assert again.rule == alone.rule
-    # other rows, another seed, and another calibrator have shares of their own
+    # other rows, weights, and another calibrator have shares of their own
     part = confmax.maximize("g_mean", P[:200], y[:200], random_state=1, calibration=first.calibration)
     weighted = confmax.maximize(
         "g_mean", P, y, sample_weight=1.0 + (y == 0), random_state=1, calibration=first.calibration
@@ -162,5 +162,5 @@ def test_a_calibration_that_is_used_again_knows_the_share_of_the_model():
             for each in (first.calibration, replace(first.calibration))
         )
         assert reused.model_share == fresh.model_share < first.model_share
-    assert len(first.calibration.shares) == 4
+    assert len(first.calibration.shares) == 5
     assert replace(first.calibration, calibrator=None).shares == {}
