@@ -594,3 +594,25 @@ def test_arrays_beside_an_array_are_not_written_over():
     ):
         assert "y.npy is the input file; choose another name" in refusal(*args)
     assert contents() == before
+
+
+def test_keys_of_rows_are_there_and_whole_numbers_are_integers(tmp_path):
+    gains = Gains.reduced([[1.0, 1.0, 1.0], [1.0, 3.0, 2.0]])
+    rule = confmax.DecisionRule(gains, np.array([0.5, 0.5]), ("a", "b", "c"))
+    P = np.random.default_rng(0).dirichlet(np.ones(3), 30)
+    keys = np.arange(30.0)
+    columns = {name: P[:, k] for k, name in enumerate(rule.class_names)}
+    found = {}
+    for name, key in {"floats": keys, "whole": keys.astype(int), "none": [*map(str, range(29)), " "]}.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        table = pa.table({**columns, "key": key})
+        # a file without rows gives no part
+        pq.write_table(table.slice(0, 0), folder / "a.parquet")
+        pq.write_table(table, folder / "b.parquet")
+        opened = confmax.open_table(folder, columns=list(map(str, rule.class_names)))
+        found[name] = rule.predict_batches(opened, keys="key")
+    first, second = (np.concatenate(list(found[name])) for name in ("floats", "whole"))
+    np.testing.assert_array_equal(first, second)
+    with pytest.raises(ValueError, match="row 29 of key column 'key' is empty"):
+        list(found["none"])

@@ -24,6 +24,7 @@ from confmax.oracle import make_table
 from confmax.solution.class_confidence import class_to_test
 from confmax.solution.one_class import calibration_of_class
 from confmax.tables import Table
+from tests.parts_helpers import cut, labelled
 from tests.witnesses import judged
 
 NAMES = ["VF", "F", "M", "L"]
@@ -564,3 +565,17 @@ def test_what_labels_show_is_that_of_both_orders_of_the_rows():
         confmax.maximize("recall[2]", P, y, constraints="precision[2] >= 0.9")
     right = np.cumsum(y[np.argsort(-P[:, 2])] == 2) / np.arange(1, 501)
     assert f"the labels show at most {right[21:].max():.3g} on 22 rows or more" in str(told.value)
+
+
+@pytest.mark.usefixtures("small_samples")
+@pytest.mark.parametrize("confusion", ["blend", "labels"])
+def test_rows_in_parts_are_counted_around_the_threshold_of_a_sample(confusion):
+    P, y, _ = labelled(6000, 3, sharp=1.3)
+    asked = {"constraints": "precision[1] >= 0.55", "confusion": confusion, "random_state": 0}
+    here = confmax.maximize("recall[1]", P, y, **asked)
+    there = confmax.maximize("recall[1]", cut(P, y, at=(1000, 3500)), **asked)
+    assert here.feasible and there.feasible
+    assert there.value == pytest.approx(here.value, abs=0.03)
+    assert there.status is Status.FINISHED and there.n_passes <= 8
+    rows = there.rule.predict_index(P) == 1
+    assert (y[rows] == 1).mean() >= 0.55 - 0.02

@@ -72,9 +72,10 @@ def test_the_score_of_parts_is_that_of_rows_in_memory(decisions, weighted, draws
 
 @pytest.mark.usefixtures("small_samples")
 def test_rows_in_parts_are_read_twice(monkeypatch, tmp_path):
-    """Once to check them, and once to judge them."""
+    """Once to check them, and once to judge them; once more for a sample, where rows of weight zero take no place."""
     pytest.importorskip("jinja2")
     P, Y, weight = rows()
+    some = weight + 0.5
     passes = []
     run = ListSource.run
 
@@ -83,11 +84,13 @@ def test_rows_in_parts_are_read_twice(monkeypatch, tmp_path):
         return run(self, work, **more)
 
     monkeypatch.setattr(ListSource, "run", counted)
-    confmax.score(METRICS, cut(P, Y, weight, at=CUTS[0]), rules={"r": rule_of("any")}, n_replicates=0)
+    confmax.score(METRICS, cut(P, Y, some, at=CUTS[0]), rules={"r": rule_of("any")}, n_replicates=0)
     assert len(passes) == 2
     path = tmp_path / "page.html"
-    confmax.report.write(path, rule_of("any"), cut(P, Y, weight, at=CUTS[0]), n_replicates=0)
+    confmax.report.write(path, rule_of("any"), cut(P, Y, some, at=CUTS[0]), n_replicates=0)
     assert len(passes) == 4
+    confmax.score(METRICS, cut(P, Y, weight, at=CUTS[0]), rules={"r": rule_of("any")}, n_replicates=0)
+    assert len(passes) == 7
 
 
 @pytest.mark.usefixtures("small_samples")
@@ -345,13 +348,13 @@ def test_rows_without_labels_are_refused(tmp_path):
 
 @pytest.mark.usefixtures("small_samples")
 def test_the_page_says_what_was_found_on_a_sample_and_what_is_drawn(monkeypatch):
-    P, Y, weight = rows()
+    P, Y, weight = rows(2000)
     metric = label_metrics.get("macro_f1")
     for given, sample in (((P, Y, weight), False), ((cut(P, Y, weight, at=CUTS[0]), None, None), True)):
         table = labels_table(ANY, *given, NAMES)
         found = label_figures(table, metric, rule_of("any"), n_replicates=50)
         said = label_words.counted_on(found)
-        assert [f"on a sample of {table.head.n_weighted} rows" in one for one in said] == [True] * sample
+        assert [f"on a sample of {table.head.n_weighted:,} rows" in one for one in said] == [True] * sample
         assert found.total_weight == pytest.approx(weight.sum())
         assert [one.n_rows for one in found.labels] == Y[weight > 0].sum(axis=0).tolist()
         assert [one.rate for one in found.labels] == pytest.approx(

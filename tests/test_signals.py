@@ -131,3 +131,11 @@ def test_a_reader_that_has_enough_ends_a_command_in_silence(tmp_path, command):
     os.close(write)
     assert (done.returncode, done.stderr) == (1, "")
     assert {each.name for each in tmp_path.iterdir()} == before
+
+
+def test_a_command_without_standard_output_says_so(monkeypatch, capfd):
+    monkeypatch.setattr(command.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(sys, "stdout", None)
+    with pytest.raises(SystemExit, match="2"):
+        command.main()
+    assert capfd.readouterr().err.startswith("error: standard output is closed, so results would be lost")
