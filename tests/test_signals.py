@@ -139,3 +139,13 @@ def test_a_command_without_standard_output_says_so(monkeypatch, capfd):
     with pytest.raises(SystemExit, match="2"):
         command.main()
     assert capfd.readouterr().err.startswith("error: standard output is closed, so results would be lost")
+
+
+def test_a_damaged_installation_is_told_from_a_missing_extra(monkeypatch):
+    def fails(**_):
+        raise ModuleNotFoundError("No module named 'other'", name="other")
+
+    monkeypatch.setattr(command.signal, "signal", lambda *_: None)
+    monkeypatch.setattr("confmax.cli.confmax", fails)
+    with pytest.raises(ModuleNotFoundError, match="other"):
+        command.main()
