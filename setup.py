@@ -60,7 +60,7 @@ INTERNAL = {
     "confmax.cli": ("app", "commands", "options"),
     "confmax.evaluate": ("curves", "decided", "judging", "scores", "uncertainty", "verdict"),
     "confmax.page": ("writing", "label_page"),
-    "confmax.rule": ("applied", "counts", "decision_rule", "labels", "reading", "shares", "shifted", "spark"),
+    "confmax.rule": ("applied", "counts", "decision_rule", "labels", "spark"),
     "confmax.kernels": (),
     "confmax.optimize.masters": (),
     "confmax.tables": ("kinds", "memory", "part", "storage", "table"),
