@@ -12,8 +12,7 @@ from confmax.tables.partitioned import parts
 
 pytest.importorskip("pyspark")
 pa = pytest.importorskip("pyarrow")
-
-from confmax.tables.partitioned import spark  # noqa: E402
+spark = pytest.importorskip("confmax.tables.partitioned.spark")
 
 RNG = np.random.default_rng(0)
 P = RNG.dirichlet(np.ones(3), 40)

@@ -101,9 +101,8 @@ def label_rivals(table: Table, every: Sequence[Decisions], seed: int, folds: Fol
     if rows.n_rows < table.n_rows:
         # a sample, of which so many rows are enough, and dealing out more takes long
         rows = rows.sampled(min(1.0, FOUND_ON / table.n_rows))
-    if not isinstance(rows.weighted, slice):
-        # rows of weight zero are as if they were not there
-        rows = rows.take(rows.weighted)
+    # rows of weight zero are as if they were not there
+    rows = rows.of_weight()
     try:
         found = Folds.of(rows, label_folds_to_judge(rows, N_FOLDS, seed), seed) if folds is None else folds
     except ValueError:

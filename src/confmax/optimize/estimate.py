@@ -214,9 +214,8 @@ class Estimate:
     def of_weight(self) -> Estimate:
         """Return the estimate of the rows that have weight, where all are in one place."""
         rows = self.table.in_one_place
-        if rows is None or isinstance(rows.weighted, slice):
-            return self
-        return replace(self, table=Table.of(rows.take(rows.weighted)))
+        some = rows if rows is None else rows.of_weight()
+        return self if some is None or some is rows else replace(self, table=Table.of(some))
 
     def column(self, label: int) -> Array:
         """Return the estimate of one ``label``, of the rows of `columns`."""

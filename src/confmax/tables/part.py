@@ -92,6 +92,11 @@ class Part(Checked):
         """What chooses the rows (n,) that have weight."""
         return slice(None) if self.weight is None or self.weight.all() else self.weight > 0.0
 
+    def of_weight(self) -> Part:
+        """Return the rows that have weight; the part itself where all have."""
+        kept = self.weighted
+        return self if isinstance(kept, slice) else self.take(kept)
+
     @cached_property
     def n_weighted(self) -> int:
         """Number of rows whose weight is not zero."""

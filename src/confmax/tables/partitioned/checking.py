@@ -197,10 +197,7 @@ def _nothing(_: CheckedPart) -> None:
 def _of_weight(checked: CheckedPart, *, fraction: float, unit: int) -> Part | None:
     """Return a ``fraction`` of the rows of a part that have weight, chosen by what is in them; None where none has."""
     rows = checked.in_unit(unit).rows
-    if rows is None or not rows.weight_total:
-        return None
-    kept = rows.weighted
-    return (rows if isinstance(kept, slice) else rows.take(kept)).sampled(fraction)
+    return rows.of_weight().sampled(fraction) if rows is not None and rows.weight_total else None
 
 
 def _both(work: Callable[[CheckedPart], T], checked: CheckedPart) -> tuple[Summary | None, T]:
