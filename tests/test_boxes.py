@@ -9,7 +9,7 @@ from confmax.confusion import Confusion, Gains
 from confmax.constraints import bind
 from confmax.metrics.alignment import fit_metric
 from confmax.optimize.beam import Corners, Objective
-from confmax.optimize.coordinate import Coordinate, Scored, all_breakpoints, working_gain
+from confmax.optimize.breakpoints import Coordinate, Scored, all_breakpoints, working_gain
 from confmax.oracle import CountingOracle, make_oracle
 from confmax.tables import make_table
 

@@ -12,8 +12,8 @@ from confmax.checks import random_table
 from confmax.confusion import Gains
 from confmax.metrics.first_order import FirstOrder
 from confmax.optimize import CoordinateSearch, Mixture, Problem, Status, baselines, run
-from confmax.optimize import coordinate as coordinate_search
-from confmax.optimize.coordinate import Coordinate, breakpoints, moved, working_gain
+from confmax.optimize.breakpoints import Coordinate, breakpoints, moved, working_gain
+from confmax.optimize.rounding import BATCH
 from confmax.oracle import CountingOracle, make_oracle, make_table
 from confmax.tables import Table
 from tests.helpers import by_numpy, confusion_of
@@ -124,9 +124,9 @@ def test_numpy_finds_the_same_cuts(K, dtype, share, monkeypatch):
         coordinate = Coordinate("weight" if kind == "weight" else "offset", int(rng.integers(K)))
         for name in ("macro_f1", "quadratic_kappa"):
             cuts = breakpoints(metrics.get(name), oracle, gain, coordinate)
-            for cells in (coordinate_search.BATCH, 7 * K):
+            for cells in (BATCH, 7 * K):
                 with by_numpy():
-                    monkeypatch.setattr(coordinate_search, "BATCH", cells)
+                    monkeypatch.setattr("confmax.optimize.breakpoints.BATCH", cells)
                     same = breakpoints(metrics.get(name), oracle, gain, coordinate)
                 if cuts is None:
                     assert same is None

@@ -14,7 +14,7 @@ import confmax
 from confmax import constraints as c
 from confmax.confusion import Confusion, Gains
 from confmax.metrics import labels as label_metrics
-from confmax.optimize.coordinate import Coordinate, breakpoints, moved, working_gain
+from confmax.optimize.breakpoints import Coordinate, breakpoints, moved, working_gain
 from confmax.oracle import CountingOracle
 from confmax.solution import budgets
 from confmax.tables.decisions import decisions_of

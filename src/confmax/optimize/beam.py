@@ -31,7 +31,7 @@ from confmax.confusion import ABSENT, Array, Confusion, Gains, Layout
 from confmax.metrics import Metric
 from confmax.metrics.ratios import Ratios
 from confmax.metrics.structure import AffineFunctions, LinearFunctions, PowerMean, Statistics, affine
-from confmax.optimize.coordinate import Bound, Coordinate, Kind, Merit, Scored, all_breakpoints, moved, working_gain
+from confmax.optimize.breakpoints import Bound, Coordinate, Kind, Merit, Scored, all_breakpoints, moved, working_gain
 from confmax.optimize.loop import MISSED, Incumbent, Problem, Step, best_answer
 from confmax.optimize.rounding import BEST, BINDS, DIGITS, PER_PASS
 from confmax.tables import Part

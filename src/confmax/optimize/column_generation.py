@@ -34,9 +34,9 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.curved import SHRUNK
 from confmax.optimize.beam import improved
+from confmax.optimize.breakpoints import Coordinate, better_values, working_gain
 from confmax.optimize.columns import NEAR_ROUNDS, PRICED_OUT, Columns, master_of
 from confmax.optimize.conditional_gradient import rules_of_few
-from confmax.optimize.coordinate import Coordinate, better_values, working_gain
 from confmax.optimize.descent import descended, slope_of_answers
 from confmax.optimize.group_thresholds import GroupThresholds
 from confmax.optimize.loop import Incumbent, Problem, Solver, Status, Step, WarmStart, best_answer
