@@ -18,7 +18,7 @@ from tests.cli_helpers import document, refusal, run, run_process, shell
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 csvs = importlib.import_module("confmax.cli.csvs")
-scores = importlib.import_module("confmax.cli.columns")
+scores = importlib.import_module("confmax.cli.score_columns")
 joined = importlib.import_module("confmax.cli.texts").joined
 
 DRAW = np.random.default_rng(3)

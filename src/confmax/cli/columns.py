@@ -19,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from confmax.cli.csvs import as_names
+from confmax.cli.score_columns import class_of_score, is_named_like, pair_of_scores, place_of_positive
 from confmax.cli.tables import Frame, no_column
 from confmax.cli.texts import joined
 from confmax.errors import InputError, extended
@@ -204,8 +205,9 @@ def _read_rows(frame: Frame, options: TableOptions, rule_classes: Sequence[Any],
     known = wanted or distinct
     score = _score_column(frame, options, known)
     if score is not None:
-        k = _class_of_score(score, options.positive, known, wanted[-1] if options.classes else rule_positive)
-        place, proba = _from_scores(frame, score, known, k, named=options.score is not None)
+        k = class_of_score(score, options.positive, known, wanted[-1] if options.classes else rule_positive)
+        names, proba, notes = pair_of_scores(frame, score, known, k, named=options.score is not None)
+        place = Place(names, None, "named", notes)
         # without --classes and a rule, the class of the scores is the positive one
         positive = options.positive if wanted else str(known[k])
         rows = _aligned(frame, place, (known, ()), wanted, replace(options, positive=positive))
@@ -256,7 +258,7 @@ def _aligned(
         # metrics of distances between classes need 1, 2, 10, wherever the columns stand
         order.sort(key=lambda k: names[k])
     if options.positive is not None:
-        last = _place_of_positive(options.positive, names)
+        last = place_of_positive(options.positive, names)
         order.sort(key=lambda k: k == last)
     classes = tuple(names[k] for k in order)
     known = bool(options.classes or options.positive) or not any(isinstance(name, str) for name in classes)
@@ -527,19 +529,6 @@ def _class_names(
     return list(classes), () if is_certain else (note,)
 
 
-def _place_of_positive(positive: str, classes: Sequence[Any]) -> int:
-    """Return the place of the class that --positive names."""
-    if len(classes) != 2:
-        raise ValueError(
-            f"--positive is for two classes and there are {len(classes)} ({joined(classes)}); give the order of all "
-            f"with --classes"
-        )
-    found = find([str(name) for name in classes], [positive], affix=False)
-    if found.places is None:
-        raise ValueError(f"--positive {positive} is none of the classes ({joined(classes)}); name one of them")
-    return found.places[0]
-
-
 def _known_classes(classes: Sequence[Any], frame: Frame, label: str) -> NDArray[Any]:
     """Return the class names (n,) in the label column, None where it is empty."""
     given, rows = frame.names_where_given(label, "label column")
@@ -598,73 +587,3 @@ def _checked(
     if note and place.left_out:
         note += f"; numeric columns left out: {joined(place.left_out)}"
     return (proba if proba.dtype in (np.float32, np.float64) else checked), note
-
-
-# --- one column of scores for two classes ----------------------------------------------------------------------------
-# Which class the column belongs to is never guessed: --positive says it, the name of the column, the order of
-# --classes, or a rule that was tuned for a metric of the positive class, which is its second.
-
-
-def is_named_like(column: str, name: Any) -> bool:
-    """Return whether a column is named like a class, on its own or as a word of a name such as ``p_yes``.
-
-    >>> is_named_like("p_yes", "yes"), is_named_like("Yes", "yes"), is_named_like("eyes", "yes")
-    (True, True, False)
-    """
-    if find([column], [name], affix=False).places is not None:
-        return True
-    # a word of the column's name, so that eyes is not like yes
-    around = rf"(^|[^0-9a-z]){re.escape(str(name).strip().casefold())}($|[^0-9a-z])"
-    return re.search(around, column.casefold()) is not None
-
-
-def _from_scores(
-    frame: Frame, column: str, classes: Sequence[Any], k: int, *, named: bool
-) -> tuple[Place, NDArray[Any]]:
-    """Return the probabilities (n, 2) of two classes from the column of those of class k, and what each column is."""
-    scores = frame.numbers(column)
-    bad = ~((scores >= 0) & (scores <= 1))
-    if bad.any():
-        row = int(np.argmax(bad))
-        what = "is empty"
-        way_out = "drop such rows"
-        if not np.isnan(scores[row]):
-            what = f"is {scores[row]:g}, which is not between 0 and 1"
-            way_out = "give probabilities: divide percentages by 100, turn log-odds x into 1 / (1 + exp(-x))"
-        raise ValueError(f"row {row} of score column {column!r} of {frame.path} {what}; {way_out}")
-    note = (
-        f"column {column!r} was taken as the probability of {classes[k]}, and the rest as that of the other class; "
-        f"--score {shlex.quote(column)} says so without this warning"
-    )
-    pair = [(f"1 - {column}", 1 - scores), (column, scores)]
-    names, columns = zip(*(pair if k else reversed(pair)), strict=True)
-    return Place(names, None, "named", () if named else (note,)), np.column_stack(columns)
-
-
-def _class_of_score(column: str, positive: str | None, classes: Sequence[Any], last: Any) -> int:
-    """Return the place of the class, of two, whose probability a column holds.
-
-    ``last`` is the positive class, if --classes or a rule that was tuned for a metric of it says it.
-    """
-    if len(classes) != 2:
-        what = f"there are {len(classes)} ({joined(classes)}); give one column of probabilities per class"
-        if len(classes) < 2:
-            what = f"only the class {joined(classes)} is known" if classes else "no class is known"
-            what += " here; name both with --classes, the negative first"
-        raise ValueError(f"--score is for two classes and {what}")
-    named = [k for k, name in enumerate(classes) if is_named_like(column, name)]
-    own = named[0] if len(named) == 1 else None
-    if positive is None:
-        if own is None and last is None:
-            raise ValueError(
-                f"nothing says which class column {column!r} is the probability of; say it with --positive "
-                f"{classes[0]} or --positive {classes[1]}"
-            )
-        return own if own is not None else list(classes).index(last)
-    place = _place_of_positive(positive, classes)
-    if own not in (None, place):
-        raise ValueError(
-            f"column {column!r} is named like the class {classes[own]} and --positive says {classes[place]}; give "
-            f"--positive {classes[own]}, or rename the column"
-        )
-    return place
