@@ -27,7 +27,7 @@ from confmax.cli.cells import Source, is_number, read_cells_of
 from confmax.cli.csvs import arrow_file, as_names, refuse_repeated
 from confmax.cli.texts import EXTENSIONS, STANDARD, TEXT, format_of, piped
 from confmax.places import Address, is_stream, write_whole
-from confmax.tables.columns import PROBABILITY
+from confmax.tables.frames import PROBABILITY
 from confmax.tables.partitioned.arrow import array_of_lists, is_list, is_text, short
 from confmax.tables.partitioned.parts import naming
 

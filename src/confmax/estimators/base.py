@@ -23,7 +23,7 @@ from confmax.rule import DecisionRule
 from confmax.solution import Solution
 from confmax.solution.tuning import solution_of_rule
 from confmax.tables import make_table
-from confmax.tables.columns import stated_order
+from confmax.tables.frames import stated_order
 from confmax.tables.kinds import here, host_array, named
 from confmax.tables.labels import refuse_masked
 from confmax.tables.weights import Weights

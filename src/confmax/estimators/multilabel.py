@@ -33,9 +33,10 @@ from confmax.solution.label_task import LabelPlan
 from confmax.solution.labels import LabelSolution
 from confmax.solution.several import tune
 from confmax.solution.surprises import warn_of_refuted
-from confmax.tables.columns import column_names, first_repeated, warn
+from confmax.tables.columns import first_repeated, warn
 from confmax.tables.decisions import several_of
 from confmax.tables.draws import RandomState, dealt_labels
+from confmax.tables.frames import column_names
 from confmax.tables.labels import plain, refuse_masked
 from confmax.tables.several import MATRIX_ALONE, encoded, kept_as_collections, labels_table, plain_matrix, sparse_form
 from confmax.tables.weights import Weights

@@ -50,8 +50,9 @@ from confmax.metrics.decided import as_written, of_decided
 from confmax.rule import DecisionRule
 from confmax.rule.labels import LabelRule
 from confmax.tables import Part, Table
-from confmax.tables.columns import stated_order, warn
+from confmax.tables.columns import warn
 from confmax.tables.draws import RandomState, as_seed, is_whole
+from confmax.tables.frames import stated_order
 from confmax.tables.partitioned import is_opened
 from confmax.tables.weights import EQUAL, Weights
 

@@ -28,8 +28,8 @@ from confmax.solution.infeasible import Infeasible
 from confmax.solution.label_task import LabelPlan, LabelTask, task_of
 from confmax.solution.labels import LabelSolution
 from confmax.solution.several import Free, free_thresholds, is_protected, refuse_unstored, solve
-from confmax.tables.columns import columns_of
 from confmax.tables.decisions import Decisions
+from confmax.tables.frames import columns_of
 from confmax.tables.several import dense_table, labels_table
 
 

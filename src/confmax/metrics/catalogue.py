@@ -23,7 +23,7 @@ from confmax.metrics.metric import STATISTICS, Metric
 from confmax.metrics.rates import LABELS_PER_ROW
 from confmax.metrics.structure import BY_WORD, Linear, MinOfLinear, Structure
 from confmax.metrics.user import UserFormula
-from confmax.tables.columns import frame_columns
+from confmax.tables.frames import frame_columns
 
 P = ParamSpec("P")
 R = TypeVar("R")

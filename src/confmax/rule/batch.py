@@ -30,9 +30,9 @@ from confmax.confusion import Array
 from confmax.errors import InputError
 from confmax.rule.parts import answer, by_group, groups_given, groups_of_rows, mixed_rows
 from confmax.tables.array.oracle import last_of_largest, scores_of
-from confmax.tables.columns import column_names, in_class_order
 from confmax.tables.draws import given_keys, is_whole
 from confmax.tables.fingerprints import mixed
+from confmax.tables.frames import column_names, in_class_order
 from confmax.tables.kinds import Beside, Rule, calibrated_rows, given_hashes, host_array, known, n_rows
 from confmax.tables.scans import decide_mixed, mixed_scores
 from confmax.tables.storage import Checked

@@ -26,9 +26,9 @@ from confmax.rule.counts import expected_counts
 from confmax.rule.parts import answer, in_groups, mixed, refuse_other_groups
 from confmax.rule.shares import SourceShares
 from confmax.tables import Calibrator, Oracle, Part, checked_probabilities
-from confmax.tables.columns import narrowed, width
 from confmax.tables.decisions import ONE, Decisions
 from confmax.tables.fingerprints import Fingerprint
+from confmax.tables.frames import narrowed, width
 from confmax.tables.kinds import named
 from confmax.tables.normalize import rows_to_decide
 from confmax.tables.precision import refuse_unheld

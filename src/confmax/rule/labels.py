@@ -24,9 +24,10 @@ from confmax.rule.counts import expected_counts
 from confmax.rule.html import titled_table
 from confmax.rule.shares import LabelShares
 from confmax.tables import kinds
-from confmax.tables.columns import as_rows, column_names, narrowed, order_of
+from confmax.tables.columns import order_of
 from confmax.tables.decisions import ANY, Decisions
 from confmax.tables.fingerprints import Fingerprint
+from confmax.tables.frames import as_rows, column_names, narrowed
 from confmax.tables.partitioned.spark import with_labels
 from confmax.tables.several import checked_labels_proba, chosen_columns
 

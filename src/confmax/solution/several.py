@@ -43,8 +43,9 @@ from confmax.solution.labels import ESTIMATES, LabelSolution
 from confmax.solution.plan import absent_of, is_auto
 from confmax.solution.surprises import warn_of_names, warn_of_refuted, warn_of_unwritten
 from confmax.tables import Table
-from confmax.tables.columns import columns_of, warn
+from confmax.tables.columns import warn
 from confmax.tables.decisions import Decisions
+from confmax.tables.frames import columns_of
 from confmax.tables.kinds import apart
 from confmax.tables.several import dense_table, labels_table
 

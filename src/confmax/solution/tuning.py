@@ -33,9 +33,10 @@ from confmax.solution.search import search
 from confmax.solution.side_by_side import check_groups, counted_on_labels, warn_of_groups, with_groups
 from confmax.solution.surprises import warn_of_draws, warn_of_names, warn_of_surprises, warn_of_unwritten
 from confmax.tables import Table, make_table
-from confmax.tables.columns import column_names, columns_of, stated_order, warn
+from confmax.tables.columns import warn
 from confmax.tables.decisions import decisions_of
 from confmax.tables.draws import RandomState
+from confmax.tables.frames import column_names, columns_of, stated_order
 from confmax.tables.kinds import apart
 from confmax.tables.labels import plain
 from confmax.tables.memory import calibrating_once

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array
-from confmax.tables.columns import column_names
+from confmax.tables.frames import column_names
 from confmax.tables.groups import SHOWN
 from confmax.tables.labels import plain
 from confmax.tables.memory import checked_probabilities

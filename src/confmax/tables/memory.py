@@ -13,19 +13,10 @@ from confmax.confusion import ABSENT, Array, Confusion, Gains
 from confmax.errors import InputError
 from confmax.kernels.softmax import scaled_rows
 from confmax.tables.arrays import checked_weight
-from confmax.tables.columns import (
-    arranged,
-    column_names,
-    in_names,
-    narrowed,
-    order_of,
-    text_columns,
-    warn,
-    which_label,
-    without_columns,
-)
+from confmax.tables.columns import arranged, in_names, order_of, warn, which_label
 from confmax.tables.decisions import Decisions
 from confmax.tables.draws import given_keys, uniform
+from confmax.tables.frames import column_names, narrowed, text_columns, without_columns
 from confmax.tables.kinds import Beside, Kind, LabelledRule, Rule, calibrated_rows, host_array, known, refuse_empty
 from confmax.tables.labels import (
     distinct,

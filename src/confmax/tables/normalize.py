@@ -18,7 +18,8 @@ from confmax.tables.arrays import (
     row_limits,
     row_sums,
 )
-from confmax.tables.columns import as_rows, column_names, narrowed, warn
+from confmax.tables.columns import warn
+from confmax.tables.frames import as_rows, column_names, narrowed
 from confmax.tables.kinds import known
 
 

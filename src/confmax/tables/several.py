@@ -15,8 +15,9 @@ from confmax.errors import InputError
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.array.label_rows import in_one_matrix
 from confmax.tables.arrays import checked_weight
-from confmax.tables.columns import Columns, arranged, column_names, first_repeated, frame_columns, matched, warn, width
+from confmax.tables.columns import Columns, arranged, first_repeated, matched, warn
 from confmax.tables.decisions import Decisions, decisions_of
+from confmax.tables.frames import column_names, frame_columns, width
 from confmax.tables.kinds import host_array, kind_for, known, refuse_empty, refuse_name
 from confmax.tables.labels import is_missing, log_loss, plain, refuse_better_order, refuse_masked, refuse_other_rows
 from confmax.tables.part import Part

@@ -11,10 +11,10 @@ from confmax import kernels
 from confmax.confusion import Array, Confusion, Gains
 from confmax.tables import arrays
 from confmax.tables.array.oracle import decide, decide_drawn, decide_unchecked, scan
-from confmax.tables.columns import column_names, holds_lists, in_class_order, rows_of_lists, without_columns
 from confmax.tables.decisions import Decisions
 from confmax.tables.draws import coefficients, given_keys
 from confmax.tables.fingerprints import unordered_hashes
+from confmax.tables.frames import column_names, holds_lists, in_class_order, rows_of_lists, without_columns
 from confmax.tables.kinds import Beside, Converted, Rule, register
 from confmax.tables.memory import MemoryKind, warn_of_duplicates
 from confmax.tables.part import Part

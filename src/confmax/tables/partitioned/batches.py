@@ -26,7 +26,7 @@ import numpy as np
 
 from confmax.places import shown_in
 from confmax.tables.arrays import as_array
-from confmax.tables.columns import frame_columns
+from confmax.tables.frames import frame_columns
 from confmax.tables.partitioned import streams_as
 from confmax.tables.partitioned.arrow import refuse_further, short
 from confmax.tables.partitioned.parts import refuse_missing

@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 
 from confmax.kernels.blocks import n_threads, on_threads
 from confmax.tables.array.kind import ARRAYS
-from confmax.tables.columns import column_names, find, order_of
+from confmax.tables.columns import find, order_of
 from confmax.tables.decisions import Decisions
+from confmax.tables.frames import column_names
 from confmax.tables.kinds import Batch, Beside, Kind, LabelledRule, Rule, given_hashes, here
 from confmax.tables.labels import vector
 from confmax.tables.partitioned import parts

@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.errors import InputError
-from confmax.tables.columns import FIRST_ROWS, SHOWN, arranged, find, order_of, sum_to_one_alone, warn, which_label
+from confmax.tables.columns import SHOWN, arranged, find, order_of, warn, which_label
 from confmax.tables.decisions import Decisions, decisions_of
+from confmax.tables.frames import FIRST_ROWS, sum_to_one_alone
 from confmax.tables.groups import ordered_names
 from confmax.tables.kinds import EMPTY, Batch, Beside, Kind, LabelledRule, Rule
 from confmax.tables.labels import plain, resolve_classes
