@@ -134,7 +134,7 @@ def test_the_column_of_spark_holds_names_as_before():
     """The function that executors run, without a session."""
     pa = pytest.importorskip("pyarrow")
     pytest.importorskip("pyspark")
-    spark = importlib.import_module("confmax.tables.partitioned.spark")
+    spark = importlib.import_module("confmax.tables.partitioned.spark_rules")
     P = table(30)
     for names, expected in ((("no", "maybe", "yes"), None), ((4, 5, 6), [4.0, 5.0, 6.0])):
         rule = DecisionRule.from_weights(WEIGHTS, classes=names)

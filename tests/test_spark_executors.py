@@ -14,6 +14,7 @@ from confmax.tables.partitioned import parts
 pytest.importorskip("pyspark")
 pa = pytest.importorskip("pyarrow")
 spark = importlib.import_module("confmax.tables.partitioned.spark")
+rules = importlib.import_module("confmax.tables.partitioned.spark_rules")
 
 RNG = np.random.default_rng(0)
 P = RNG.dirichlet(np.ones(3), 40)
@@ -88,7 +89,7 @@ def test_what_is_held_is_worked_on():
 @pytest.mark.parametrize(("classes", "kind"), [(["no", "yes", "so"], "string"), ([1, 2, 3], "double")])
 def test_decisions_of_one_class(classes, kind):
     rule = confmax.DecisionRule.from_weights([1.0, 2.0, 0.5], classes=classes)
-    decide = spark._decider(spark._OneClass(rule, kind), ())
+    decide = rules._decider(rules._OneClass(rule, kind), ())
     found = [each.to_pylist() for each in decide(iter([lists(P[:15]), lists(P[:1])[:0], lists(P[15:])]))]
     assert list(map(len, found)) == [15, 0, 25]
     assert [*chain(*found)] == rule.predict(P).tolist()
@@ -97,7 +98,7 @@ def test_decisions_of_one_class(classes, kind):
 @pytest.mark.parametrize("names", [False, True])
 def test_decisions_of_labels(names):
     rule = LabelRule.from_thresholds([0.4, 0.3, 0.2], classes=list("abc"))
-    decide = spark._decider(spark._Labels(rule, "string" if names else "int32", names), ())
+    decide = rules._decider(rules._Labels(rule, "string" if names else "int32", names), ())
     first, none, rest = (each.to_pylist() for each in decide(iter([lists(P[:15]), lists(P[:1])[:0], lists(P[15:])])))
     assert none == []
     assert first + rest == (rule.predict_lists(P) if names else rule.predict(P).tolist())
@@ -108,7 +109,7 @@ def test_keys_lie_beside_probabilities():
         confmax.confusion.Gains.reduced([[1.0, 1.0, 1.0], [1.0, 2.0, 4.0]]), np.array([0.5, 0.5]), tuple("abc")
     )
     keys = np.arange(40)
-    decide = spark._decider(spark._OneClass(rule, "string"), ("keys",))
+    decide = rules._decider(rules._OneClass(rule, "string"), ("keys",))
     (found,) = decide(iter([(lists(P), pa.array(keys))]))
     assert found.to_pylist() == rule.predict(P, keys=keys).tolist()
 
@@ -117,7 +118,7 @@ def test_a_bad_row_is_named_with_its_partition():
     rule = confmax.DecisionRule.from_weights([1.0, 2.0, 0.5], classes=list("abc"))
     bad = P.copy()
     bad[3, 1] = 7.0
-    decide = spark._decider(spark._OneClass(rule, "string"), ())
+    decide = rules._decider(rules._OneClass(rule, "string"), ())
     with pytest.raises(ValueError, match=r"partition 0, rows counted from its row 40: row 3 "):
         list(decide(iter([lists(P), lists(bad)])))
 

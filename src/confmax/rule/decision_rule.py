@@ -410,7 +410,7 @@ class DecisionRule:
             If columns are missing. Rows that are not probabilities, or whose group the rule does not know, are refused
             when the column is computed.
         """
-        from confmax.tables.partitioned.spark import with_decisions
+        from confmax.tables.partitioned.spark_rules import with_decisions
 
         return with_decisions(self, frame, output, columns=columns, keys=keys, group=group)
 

@@ -28,7 +28,7 @@ from confmax.tables.columns import order_of
 from confmax.tables.decisions import ANY, Decisions
 from confmax.tables.fingerprints import Fingerprint
 from confmax.tables.frames import as_rows, column_names, narrowed
-from confmax.tables.partitioned.spark import with_labels
+from confmax.tables.partitioned.spark_rules import with_labels
 from confmax.tables.several import checked_labels_proba, chosen_columns
 
 SHOWN = 12  # labels that are printed
