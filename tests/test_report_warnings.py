@@ -14,7 +14,7 @@ from confmax.evaluate.protocols import if_right
 from confmax.evaluate.verdict import Difference, as_good, verdict_of
 from confmax.evaluate.verdict import verdict as verdict_from
 from confmax.oracle import make_table
-from confmax.page import words as told
+from confmax.page import cautions as told
 from confmax.page.sections import certificate
 from confmax.page.words import (
     against,

@@ -10,7 +10,8 @@ from confmax.evaluate.figures import Figures, GroupFigures, MetricRow, metric_na
 from confmax.evaluate.limits import LimitRow
 from confmax.evaluate.protocols import if_right, refuted
 from confmax.evaluate.words import listed
-from confmax.page.words import FEW, capital, difference, interval, number, percent, rows
+from confmax.page.cautions import FEW
+from confmax.page.words import capital, difference, interval, number, percent, rows
 
 MOST_COUNTED = 3  # classes whose rows are counted in a sentence each
 

@@ -2,7 +2,8 @@
 
 The functions read a rule and a solution by their protocols, so that `Solution.report` can call them. The page is one
 HTML document that holds its own style, script, charts and numbers, and loads nothing. The template `page.html.jinja`
-holds the structure and the sentences that are always true. `words` writes the sentences that depend on the figures.
+holds the structure and the sentences that are always true. `words` and `cautions` write those that depend on the
+figures.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from confmax.metrics.alignment import aligned
 from confmax.metrics.catalogue import metric_of
 from confmax.metrics.decided import as_written
 from confmax.page import coverage_words, sections, words
+from confmax.page.cautions import warnings_of
 from confmax.page.charts import charts
 from confmax.page.label_page import write_labels
 from confmax.page.template import POLICY, Settings, environment, resource
@@ -309,7 +311,7 @@ def page(figures: Figures, made: dict[str, Any]) -> str:
         "coverage_words": coverage_words,
         "sections": sections,
         "charts": drawn,
-        "warnings": words.warnings_of(figures),
+        "warnings": warnings_of(figures),
         "shown": shown,
         "columns": columns,
         "column_names": [figures.names[k] for k in columns],
