@@ -18,7 +18,8 @@ from confmax.confusion import Array
 from confmax.errors import InputError
 from confmax.export.onnx import Graph, checked_dtype, finished, with_opset
 from confmax.export.python import check_name
-from confmax.export.sql import NATIVE, checked_columns, numeral, refuse_odd, sum_of, translated
+from confmax.export.sql import checked_columns, refuse_odd, translated
+from confmax.export.sql_expression import NATIVE, numeral, sum_of
 from confmax.kernels.label_bins import EDGE
 from confmax.tables.array.label_rows import OVER
 from confmax.tables.decisions import ANY, Decisions
