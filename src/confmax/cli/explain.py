@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from confmax.calibration import Scaling, words
 from confmax.calibration.scaling import FLOOR
+from confmax.calibration.shown import UNSEEN, coefficients
 from confmax.calibration.thresholds import ClassFirst, class_first
 from confmax.cli.explain_labels import explain_labels
 from confmax.cli.outputs import load_any_rule
@@ -141,7 +142,7 @@ def _parts(rule: DecisionRule) -> list[Document]:
         tables = zip(shares, rule.gains.full, strict=True)
         parts = [{"share": share, "gains": table.tolist()} for share, table in tables]
     else:
-        a, b = (numbers.tolist() for numbers in words.coefficients(rule.gains))
+        a, b = (numbers.tolist() for numbers in coefficients(rule.gains))
         parts = [{"share": share, "weights": w, "offsets": o} for share, w, o in zip(shares, a, b, strict=True)]
     cuts = _undecided(rule)
     if cuts is None:
@@ -292,7 +293,7 @@ def _scores(rule: DecisionRule, p: Array) -> tuple[Array, Array]:
         return p, np.einsum("i,aij->aj", p, rule.gains.full)
     distance = np.abs(np.subtract.outer(np.arange(len(p)), np.arange(len(p))))
     x = p @ distance**rule.gains.power if rule.gains.power else p
-    a, b = words.coefficients(rule.gains)
+    a, b = coefficients(rule.gains)
     # decisions beyond the classes have an offset alone
     return x, a * np.pad(x, (0, rule.n_decisions - len(x))) + b
 
@@ -434,7 +435,7 @@ def _reason(rule: DecisionRule, first: ClassFirst | None, decision: str) -> str:
         return "the largest score"
     if decision != str(rule.class_names[first.k]):
         return "the most probable other class" if words.others_of(first) is None else "the largest score of the others"
-    if first.cut <= words.UNSEEN:
+    if first.cut <= UNSEEN:
         return "as in every row"
     calibrated = "calibrated " if words.is_calibrated(rule, first.k) else ""
     return f"its {calibrated}probability reaches the threshold"
@@ -450,7 +451,7 @@ def _shown_scores(
     others = words.others_of(first)
     cells = ["" for _ in scores]
     if others is not None:
-        a, b = (numbers[0] for numbers in words.coefficients(others))
+        a, b = (numbers[0] for numbers in coefficients(others))
         cells = list(map(number, (a * np.array(scored) + b).tolist()))
     cells[first.k] = f"{scores[first.k] / part['weights'][first.k]:+.4f}"
     return cells

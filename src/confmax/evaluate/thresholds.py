@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
+from confmax.calibration.shown import coefficients
 from confmax.calibration.thresholds import cuts
-from confmax.calibration.words import coefficients, one_class, others_of
+from confmax.calibration.words import one_class, others_of
 from confmax.confusion import Array, Confusion
 from confmax.evaluate.decided import Decided
 from confmax.evaluate.judging import by_prior

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from confmax.calibration.shown import UNSEEN, coefficients
 from confmax.calibration.thresholds import class_first
-from confmax.calibration.words import UNSEEN, coefficients
 from confmax.confusion import Array, Gains
 from confmax.evaluate.palette import CLASSES
 from confmax.plotting.shared import axes_of, fitted, log_scale, weights_of
