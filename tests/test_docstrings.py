@@ -44,8 +44,8 @@ PLAIN = {
 # what packages share with each other; people who extend confmax may meet them
 BLOCKS = {
     "tables.Part", "tables.checked_probabilities", "tables.given_hashes", "confusion.statistics.difference",
-    "confusion.statistics.sum_of_others", "tables.here", "tables.host_array", "tables.refuse_elsewhere",
-    "oracle.same_estimate",
+    "confusion.statistics.sum_of_others", "confusion.statistics.given_matrix", "tables.here", "tables.host_array",
+    "tables.refuse_elsewhere", "oracle.same_estimate",
     "tables.refuse_too_few_classes", "oracle.CountingOracle", "tables.apply_calibrator",
     "optimize.baselines", "optimize.warm_start", "optimize.best_cut", "optimize.Outcome",
     "optimize.Problem", "optimize.Step", "optimize.run", "optimize.choose", "optimize.passes_allowed",

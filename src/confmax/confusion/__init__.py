@@ -12,6 +12,7 @@ from confmax.confusion.statistics import (
     CostTable,
     Gains,
     difference,
+    given_matrix,
     sum_of_others,
 )
 
@@ -29,5 +30,6 @@ __all__ = [
     "Labels",
     "Layout",
     "difference",
+    "given_matrix",
     "sum_of_others",
 ]

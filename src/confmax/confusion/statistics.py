@@ -430,3 +430,29 @@ def sum_of_others(x: Array) -> Array:
     out[..., 1:] = np.cumsum(x[..., :-1], axis=-1)
     out[..., :-1] += np.cumsum(x[..., :0:-1], axis=-1)[..., ::-1]
     return out
+
+
+def given_matrix(C: ArrayLike, name: str) -> Array:
+    """Return a confusion matrix ``C`` (K, M), of fractions or of counts, as fractions of all rows.
+
+    Raise a ValueError if it is none, which says that the metric of this ``name`` was given it.
+    """
+    raw = np.asarray(C)
+    if raw.ndim != 2 or raw.shape[0] < 2 or raw.shape[1] < raw.shape[0]:
+        raise ValueError(
+            f"a confusion matrix has K >= 2 rows (true classes) and at least as many columns (decisions); {name} was "
+            f"given shape {raw.shape}"
+        )
+    if raw.dtype.kind not in "iuf":
+        raise ValueError(f"a confusion matrix holds numbers; {name} was given dtype {raw.dtype}")
+    total = raw.sum()
+    if raw.dtype.kind in "iu":
+        if total <= 0 or (raw < 0).any():
+            raise ValueError(f"the counts given to {name} must be non-negative with a positive sum")
+        raw = raw / total
+    elif not abs(total - 1.0) <= 1e-2:
+        raise ValueError(
+            f"the entries of a confusion matrix sum to one; those given to {name} sum to {total:.6g}: divide by their "
+            f"sum, or pass integer counts"
+        )
+    return raw

@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confmax.confusion import Array, Confusion, CostTable, Gains
+from confmax.confusion import Array, Confusion, CostTable, Gains, given_matrix
 from confmax.metrics.curved import Climb, OfLabels, SumOfRatios
 from confmax.metrics.first_order import FirstOrder, Formula, Function
 from confmax.metrics.ratios import ROUNDING, Ratios
@@ -579,24 +579,7 @@ class Metric:
         return np.array(self.classes, dtype=np.intp)
 
     def _confusion(self, C: ArrayLike) -> Confusion:
-        raw = np.asarray(C)
-        if raw.ndim != 2 or raw.shape[0] < 2 or raw.shape[1] < raw.shape[0]:
-            raise ValueError(
-                f"a confusion matrix has K >= 2 rows (true classes) and at least as many columns (decisions); "
-                f"{self.name} was given shape {raw.shape}"
-            )
-        if raw.dtype.kind not in "iuf":
-            raise ValueError(f"a confusion matrix holds numbers; {self.name} was given dtype {raw.dtype}")
-        total = raw.sum()
-        if raw.dtype.kind in "iu":
-            if total <= 0 or (raw < 0).any():
-                raise ValueError(f"the counts given to {self.name} must be non-negative with a positive sum")
-            raw = raw / total
-        elif not abs(total - 1.0) <= 1e-2:
-            raise ValueError(
-                f"the entries of a confusion matrix sum to one; those given to {self.name} sum to {total:.6g}: "
-                f"divide by their sum, or pass integer counts"
-            )
+        raw = given_matrix(C, self.name)
         self.check_table(*raw.shape)
         return Confusion.from_matrix(raw)
 
