@@ -60,7 +60,7 @@ INTERNAL = {
     "confmax.cli": ("app", "commands", "options"),
     "confmax.evaluate": ("curves", "decided", "judging", "scores", "uncertainty", "verdict"),
     "confmax.page": ("writing", "label_page"),
-    "confmax.rule": ("applied", "counts", "decision_rule", "labels", "spark"),
+    "confmax.rule": ("applied", "counts", "decision_rule", "labels", "on_tables", "order", "spark"),
     "confmax.kernels": (),
     "confmax.optimize": (
         "auto",

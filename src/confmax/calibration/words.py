@@ -32,6 +32,11 @@ def printable(text: str, most: int = 40) -> str:
     return shown if len(text) <= most else shown[:most] + "..."
 
 
+def listed(names: Sequence[Any], most: int = 8) -> str:
+    """Return the first names for a message."""
+    return ", ".join(map(str, names[:most])) + (", ..." if len(names) > most else "")
+
+
 def with_names(text: str, names: Sequence[Any]) -> str:
     """Return a metric's text with the ``names`` of the classes that it is computed over for their numbers."""
 

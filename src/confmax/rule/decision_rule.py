@@ -16,16 +16,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from confmax.calibration import Scaling
 from confmax.calibration.thresholds import cuts
-from confmax.calibration.words import describe, with_columns_moved
-from confmax.confusion import Array, Confusion, CostTable, Gains, Layout
-from confmax.errors import InputError
+from confmax.calibration.words import describe, listed
+from confmax.confusion import Array, CostTable, Gains, Layout
 from confmax.lazily import MethodOf
-from confmax.oracle import same_estimate
 from confmax.rule import file
 from confmax.rule.counts import expected_counts
+from confmax.rule.on_tables import decided, evaluate, same_calibrator
+from confmax.rule.order import reordered
 from confmax.rule.parts import answer, in_groups, mixed, refuse_other_groups
 from confmax.rule.shares import SourceShares
-from confmax.tables import Calibrator, Oracle, Part, checked_probabilities
+from confmax.tables import Calibrator, checked_probabilities
 from confmax.tables.decisions import ONE, Decisions
 from confmax.tables.fingerprints import Fingerprint
 from confmax.tables.frames import narrowed, width
@@ -125,7 +125,7 @@ class DecisionRule:
             )
         if len(self.groups) == 1 and not self.groups_known:
             raise ValueError(
-                f"a rule that decides by the probabilities of groups has at least two; got {_listed(self.groups)}"
+                f"a rule that decides by the probabilities of groups has at least two; got {listed(self.groups)}"
             )
         refuse_unheld(self.gains)
         plain = tuple(name.item() if isinstance(name, np.generic) else name for name in self.class_names)
@@ -134,7 +134,7 @@ class DecisionRule:
         if self.abstain is not None and (self.n_decisions != self.n_classes + 1 or plain[-1] != self.abstain):
             raise ValueError(
                 f"abstain is the last name of a rule with one decision more than classes; got {self.abstain!r} with "
-                f"the names {_listed(plain)}"
+                f"the names {listed(plain)}"
             )
         object.__setattr__(self, "abstain", None if self.abstain is None else plain[-1])
         if self.positive != 1 and (self.positive != 0 or self.n_classes != 2):
@@ -215,7 +215,7 @@ class DecisionRule:
         if not self.groups_known:
             raise ValueError("this rule decides all groups alike, by their probabilities; no group has its own rule")
         if layout is None or name not in self.groups:
-            raise ValueError(f"the rule has no group {name!r}; its groups are {_listed(self.groups) or 'none'}")
+            raise ValueError(f"the rule has no group {name!r}; its groups are {listed(self.groups) or 'none'}")
         part = layout.gains_of(self.gains, self.groups.index(name))
         return replace(self, gains=part, groups=())
 
@@ -435,126 +435,6 @@ class DecisionRule:
         cut = None if self.is_randomized else cuts(self.gains, self.calibrator)[0]
         return spark.thresholds(self.gains, calibrated=self.calibrator is not None, cut=cut)
 
-    def evaluate(self, oracle: Oracle, *, matrix: bool = False) -> Confusion:
-        """Return the exact confusion of the rule on the table of ``oracle``, with its ``matrix`` or without; one pass.
-
-        The decisions are those of `predict` on the raw probabilities. A raw table is calibrated with the rule's
-        calibrator, and so is the truth of a model confusion. The truth of a table that is already calibrated stays as
-        it is.
-
-        Raises
-        ------
-        ValueError
-            If ``oracle`` is something else, such as an array or an opened table; or if its table has other groups.
-        """
-        if getattr(oracle, "table", None) is None:
-            raise ValueError(
-                f"evaluate takes an oracle; got {type(oracle).__name__}: pass make_oracle(make_table(proba, y), "
-                f"'labels') of confmax.oracle; an opened table brings its labels, so leave y out"
-            )
-        table = oracle.table
-        if self.layout != table.layout:
-            raise ValueError(
-                "a rule with groups is evaluated on a table with the same groups side by side, "
-                "table.with_groups(Groups.of(group, n)).side_by_side(), and other rules on one without"
-            )
-        if not _same(self.calibrator, table.calibrator):
-            # the truth of a raw table is calibrated with the rule; a calibrated table keeps the truth that it has
-            if table.calibrator is None:
-                oracle = same_estimate(oracle, table.calibrated(self.calibrator))
-            else:
-                counted: Any = oracle
-                oracle = counted.decided_by(self.calibrator)
-        return oracle.maximize(self.gains, matrix=matrix).mix(self.weights)
-
-    def decided(self, table: Part) -> tuple[NDArray[np.int64], Array, int]:
-        """Return what every atom decides on the raw probabilities of ``table``: exact, before any draw.
-
-        A rule with groups needs a table whose ``groups`` are those of its rows, else a ValueError.
-
-        Returns
-        -------
-        decisions : ndarray (A, n)
-            Column numbers, a line per atom.
-        shares : ndarray (A,)
-            Probability of each line: `weights`.
-        n_decisions : int
-            M.
-        """
-        if not self.groups:
-            return table.decide(self.gains, self.calibrator), self.weights, self.n_decisions
-        if not self.groups_known:
-            raise ValueError(
-                "this rule decides by the probabilities of groups, which a table does not hold; pass what "
-                "predict(proba, group_proba=...) returns in its place"
-            )
-        groups = table.groups
-        if groups is None:
-            raise InputError("this rule decides by groups", "pass `group=`, the group of every row")
-        unknown = [name for name in groups.names if name not in self.groups]
-        if unknown:
-            raise ValueError(f"the rule does not know the group {unknown[0]!r}; its groups are {_listed(self.groups)}")
-        out = np.empty((len(self.weights), table.n_rows), dtype=np.int64)
-        for k, name in enumerate(groups.names):
-            rows = np.flatnonzero(groups.codes == k)
-            if len(rows):
-                out[:, rows] = table.take(rows).decide(self.of_group(name).gains, self.calibrator)
-        return out, self.weights, self.n_decisions
-
-    def reordered(self, class_names: Sequence[Any]) -> DecisionRule:
-        """Return the same rule for columns in the order ``class_names``, which holds the rule's names.
-
-        Raises
-        ------
-        ValueError
-            If the names differ from the rule's, or the calibrator is an object without a method ``reordered(index)``.
-        """
-        if self.layout is not None:
-            known = replace(self, groups_known=True)
-            each = [known.of_group(name).reordered(class_names) for name in self.groups]
-            gains = self.layout.beside([one.gains for one in each])
-            return replace(each[0], gains=gains, groups=self.groups, groups_known=self.groups_known)
-        K = self.n_classes
-        same = len(class_names) == len(self.class_names) and set(class_names) == set(self.class_names)
-        if not same or tuple(class_names[K:]) != self.class_names[K:]:
-            raise ValueError(
-                f"the rule's classes are {_listed(self.class_names)}, of which the first {K} can be reordered; got "
-                f"{_listed(class_names)}"
-            )
-        # a dictionary, not a search of each name: that took minutes with 100 000 classes
-        place = {name: k for k, name in enumerate(self.class_names[:K])}
-        index = [place[name] for name in class_names[:K]]
-        decisions = [*index, *range(K, self.n_decisions)]
-        # distances of classes are distances of columns: in another order they are a whole matrix
-        if self.gains.full is not None or (self.gains.power and index != list(range(K))):
-            gains = Gains(full=np.ascontiguousarray(self.gains.matrices()[:, index][:, :, decisions]))
-        else:
-            a, b = self.gains.coefficients()
-            gains = Gains.reduced(a[:, index], b[:, decisions], power=self.gains.power)
-        calibrator: Any = self.calibrator
-        if calibrator is not None and index != list(range(K)):
-            if not callable(getattr(calibrator, "reordered", None)):
-                raise ValueError(
-                    f"the calibration {type(calibrator).__name__} of this rule has no reordered(index); pass the "
-                    f"columns in the order {list(self.class_names[:K])}"
-                )
-            calibrator = calibrator.reordered(index)
-        return DecisionRule(
-            gains,
-            self.weights,
-            tuple(class_names),
-            with_columns_moved(self.metric, {old: new for new, old in enumerate(index)}),
-            self.seed,
-            calibrator,
-            self.constraints,
-            self.abstain,
-            tuned_on=self.tuned_on,
-            shares=None if self.shares is None else self.shares.reordered(index),
-            cost_table=None if self.cost_table is None else self.cost_table.reordered(index),
-            positive=index.index(self.positive) if K == 2 else 1,
-            columns=tuple(self.columns[k] for k in index) if self.columns else (),
-        )
-
     def checked(self, proba: ArrayLike) -> NDArray[Any]:
         """Return ``proba`` (n, K) as `predict` reads it: columns in the order of `classes`, rows that sum to one.
 
@@ -573,7 +453,7 @@ class DecisionRule:
                 )
             raise ValueError(
                 f"proba has {n_columns} columns and the rule has {self.n_classes} classes; pass one column per class, "
-                f"in the order {_listed(self.class_names[: self.n_classes])}"
+                f"in the order {listed(self.class_names[: self.n_classes])}"
             )
         return checked_probabilities(proba, self.class_names[: self.n_classes])
 
@@ -637,6 +517,9 @@ class DecisionRule:
 
     # functions of a rule as methods, so that each signature and its long docstring stand once
     expected_counts = expected_counts
+    evaluate = evaluate
+    decided = decided
+    reordered = reordered
     if TYPE_CHECKING:
         to_sql = to_sql
         to_onnx = to_onnx
@@ -654,7 +537,7 @@ class DecisionRule:
 
     def __eq__(self, other: object) -> bool:
         """Rules are equal if their files are, but for what these say of the rows of the tuning."""
-        if not isinstance(other, DecisionRule) or not _same(self.calibrator, other.calibrator):
+        if not isinstance(other, DecisionRule) or not same_calibrator(self.calibrator, other.calibrator):
             return False
         return self._text() == other._text()
 
@@ -672,13 +555,3 @@ class DecisionRule:
         from confmax.rule import html
 
         return html.rule_table(self)
-
-
-def _listed(names: Sequence[Any], most: int = 8) -> str:
-    """Return the first names for a message."""
-    return ", ".join(map(str, names[:most])) + (", ..." if len(names) > most else "")
-
-
-def _same(one: Calibrator | None, other: Calibrator | None) -> bool:
-    """Whether two calibrators are one; objects that are not confmax's are only themselves."""
-    return one is other or (isinstance(one, Scaling) and one == other)
