@@ -18,6 +18,7 @@ PARTS = {
     *("test_limits_everywhere", "test_odd_sources", "test_open_table", "test_parts", "test_score_parts", "test_shift"),
     *("test_sources_alike", "test_spark", "test_spark_connect", "test_streams", "test_wide_files", "test_remote_files"),
     *("test_class_thresholds", "test_further_decisions", "test_model_bound", "test_row_prices"),
+    *("test_confidence_parts", "test_shift_groups", "test_shift_likelihood", "test_shift_misfit", "test_streams_files"),
 }
 
 HANGS = float(os.environ.get("CONFMAX_TEST_SECONDS", "600"))  # after which a test hangs

@@ -10,7 +10,7 @@ from sklearn.metrics import f1_score
 import confmax
 from confmax.rule.shares import SourceShares
 from confmax.shift import likelihood as about
-from tests.test_shift import of_shares, rows
+from tests.shift_helpers import of_shares, rows
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from sklearn.metrics import f1_score
 
 import confmax
 from tests.cli_helpers import document, refusal, run
-from tests.test_cli_labels import table
+from tests.label_files import table
 from tests.test_label_limits import best, drawn, on_label
 
 NAMES = ["a", "b", "c"]

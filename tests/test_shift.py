@@ -1,6 +1,5 @@
-"""Class shares of unlabelled rows: by other algorithms, by enumeration, and what stays when nothing has changed."""
+"""Class shares of unlabelled rows: what they say, what adapts to them, and what stays when nothing has changed."""
 
-import itertools
 import pickle
 import re
 import warnings
@@ -10,8 +9,6 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.optimize import minimize
-from scipy.sparse import csr_array
 from sklearn.metrics import f1_score
 
 import confmax
@@ -21,144 +18,7 @@ from confmax.rule.shares import SourceShares
 from confmax.rule.shifted import shares_from
 from confmax.shift import likelihood as about
 from confmax.shift import priors as shares_of_rows
-from confmax.shift.likelihood import Likelihood, from_sample, most_likely
-from confmax.shift.priors import UNLIKE, misfit
-from confmax.shift.source import source_of
-from confmax.tables import make_table
-from tests.parts_helpers import cut
-
-
-def rows(K, n, seed=0, sharp=0.5):
-    """Return probabilities (n, K), and labels drawn from them, so that they are calibrated."""
-    rng = np.random.default_rng(seed)
-    P = rng.dirichlet(np.full(K, sharp), n)
-    return P, (P.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
-
-
-def of_shares(P, y, q, n, seed=1):
-    """Return n rows that are drawn from each class as often as ``q`` says, and their labels."""
-    rng = np.random.default_rng(seed)
-    drawn = rng.choice(len(q), n, p=q)
-    at = np.array([rng.choice(np.flatnonzero(y == k)) for k in drawn])
-    return P[at], y[at]
-
-
-def log_likelihood(P, pi, counts, weight=None):
-    """Return the function of shares that is to be largest, in NumPy."""
-    R = (P + about.FLOOR) / pi
-
-    def value(q):
-        each = np.log(R @ q)
-        return (each if weight is None else each * weight).sum() + (counts * np.log(np.maximum(q, 1e-300))).sum()
-
-    return value
-
-
-@pytest.mark.parametrize("K", [2, 3, 7])
-@pytest.mark.parametrize(("counted", "weighted"), [(True, False), (False, True)])
-def test_the_most_likely_shares_are_those_of_another_algorithm(K, counted, weighted):
-    P, _ = rows(K, 150, seed=K)
-    rng = np.random.default_rng(K)
-    pi = rng.dirichlet(np.full(K, 5.0))
-    counts = rng.integers(0, 4, K).astype(float) if counted else np.zeros(K)
-    weight = rng.random(150) if weighted else None
-    found = most_likely(Likelihood.of(make_table(P, None, weight), pi).with_counts(counts), tol=1e-9)
-    worth = None if weight is None else weight * (weight.sum() / (weight**2).sum())
-    value = log_likelihood(P, pi, counts, worth)
-    q = np.full(K, 1.0 / K)
-    for _ in range(20_000):
-        R = P / pi
-        f = (R @ q)[:, None]
-        q = q * (R / f if worth is None else worth[:, None] * R / f).sum(axis=0) + counts
-        q = q / q.sum()
-    assert found.value == pytest.approx(value(found.shares), abs=1e-8)
-    assert value(found.shares) >= value(q) - 1e-7
-    assert np.abs(found.shares - q).sum() < 1e-3
-
-
-def test_no_shares_on_a_grid_are_better_than_the_certificate_says():
-    rng = np.random.default_rng(0)
-    grid = np.array([c for c in itertools.product(range(11), repeat=3) if sum(c) == 10]) / 10.0
-    for seed in range(40):
-        n = int(rng.integers(1, 8))
-        P = rng.dirichlet(np.full(3, 0.3), n)
-        pi = rng.dirichlet(np.ones(3)) + 0.01
-        counts = rng.integers(0, 2, 3).astype(float)
-        value = log_likelihood(P, pi, counts)
-        at = np.where((grid > 0).all(axis=1) | (counts == 0).all(), [value(q) for q in grid], -np.inf)
-        for tol in (10.0, 0.01):
-            found = most_likely(Likelihood.of(make_table(P), pi).with_counts(counts), tol=tol)
-            assert at.max() <= found.value + found.gap + 1e-9, seed
-            assert found.gap <= tol
-        best = minimize(lambda z, value=value: -value(np.exp(z) / np.exp(z).sum()), np.zeros(3), method="BFGS")
-        assert -best.fun <= found.value + found.gap + 1e-6
-
-
-def test_many_rows_and_classes():
-    P, _ = rows(10, 60_000)
-    pi = P.mean(axis=0)
-    table = make_table(P.astype(np.float32))
-    start = from_sample(table, pi)
-    found = most_likely(Likelihood.of(table, pi), start)
-    assert found.gap <= about.TOL and found.n_passes <= 5
-    alone = most_likely(Likelihood.of(table, pi), tol=1e-6)
-    assert np.abs(found.shares - alone.shares).sum() < 1e-3
-    assert np.abs(found.shares - pi).sum() < 0.05
-    P, _ = rows(250, 4000, sharp=0.01)
-    found = most_likely(Likelihood.of(make_table(P), P.mean(axis=0)))
-    assert found.gap <= about.TOL
-
-
-def test_every_storage_says_the_same(monkeypatch):
-    P, _ = rows(4, 500)
-    P[P < 0.02] = 0.0
-    P /= P.sum(axis=1, keepdims=True)
-    weight = np.random.default_rng(0).random(500)
-    pi = np.array([0.4, 0.3, 0.2, 0.1])
-    wanted = most_likely(Likelihood.of(make_table(P, None, weight), pi), tol=1e-9).shares
-    sparse = most_likely(Likelihood.of(make_table(csr_array(P), None, weight), pi), tol=1e-9).shares
-    np.testing.assert_allclose(sparse, wanted, atol=1e-6)
-    monkeypatch.setattr(about, "CACHED", 0)
-    monkeypatch.setattr(about, "ROWS", 64)
-    blocks = most_likely(Likelihood.of(make_table(P, None, weight), pi), tol=1e-9).shares
-    np.testing.assert_allclose(blocks, wanted, atol=1e-6)
-    dask = pytest.importorskip("dask.array")
-    parts = make_table(dask.from_array(P, chunks=(120, 4)), None, dask.from_array(weight, chunks=120))
-    found = most_likely(Likelihood.of(parts, pi), from_sample(parts, pi), tol=1e-9).shares
-    np.testing.assert_allclose(found, wanted, atol=1e-6)
-
-
-@pytest.mark.parametrize("way", ["dense", "sparse", "counted", "in parts"])
-def test_many_classes_take_steps_without_second_derivatives(monkeypatch, way):
-    P, _ = rows(6, 400, sharp=0.2)
-    P[P < 1e-3] = 0.0
-    P /= P.sum(axis=1, keepdims=True)
-    pi = np.array([0.5, 0.3, 0.1, 0.05, 0.03, 0.02])
-    counts = np.arange(6.0) * (way == "counted")
-    given = {"sparse": csr_array(P), "in parts": cut(P, at=(150, 300))}.get(way, P)
-    likelihood = Likelihood.of(make_table(given), pi).with_counts(counts)
-    wanted = most_likely(likelihood, tol=1e-8)
-    monkeypatch.setattr(about, "BY_NEWTON", 2)
-    found = most_likely(likelihood, tol=1e-8)
-    assert likelihood.at(found.shares, bends=False).bends is None and 0.0 <= found.gap <= 1e-8
-    assert found.value == pytest.approx(log_likelihood(P, pi, counts)(found.shares), abs=1e-6)
-    assert found.value == pytest.approx(wanted.value, abs=1e-7)
-    np.testing.assert_allclose(found.shares, wanted.shares, atol=1e-4)
-
-
-def test_without_a_maximum_of_the_quadratic_model_a_step_is_one_of_expectation_maximisation(monkeypatch):
-    P, _ = rows(3, 150)
-    pi = np.array([0.5, 0.3, 0.2])
-    likelihood = Likelihood.of(make_table(P), pi)
-    wanted = most_likely(likelihood, tol=1e-8)
-
-    def fails(*_, **__):
-        raise RuntimeError("Maximum number of iterations reached.")
-
-    monkeypatch.setattr("scipy.optimize.nnls", fails)
-    found = most_likely(likelihood, tol=1e-5)
-    assert 0.0 <= found.gap <= 1e-5 and found.n_passes > wanted.n_passes
-    np.testing.assert_allclose(found.shares, wanted.shares, atol=2e-3)
+from tests.shift_helpers import of_shares, rows
 
 
 @pytest.fixture(scope="module")
@@ -358,7 +218,7 @@ def test_a_rule_for_new_shares_is_tuned_on_probabilities_alone(corrected):
     assert (found.metric, found.shares.shifted_to) == ("f1", tuple(q))
 
 
-def test_rules_that_other_shares_alone_do_not_change_say_what_they_need(tuned, by_groups):
+def test_rules_that_other_shares_alone_do_not_change_say_what_they_need(tuned):
     _, P, y, _, _ = tuned
     for rule, reason in (
         (tuned[0].rule, r"the best rule for macro_f1 depends on the rows; pass proba=.*or use Solution\.adapt"),
@@ -367,7 +227,6 @@ def test_rules_that_other_shares_alone_do_not_change_say_what_they_need(tuned, b
             confmax.DecisionRule.from_weights([1.0, 2.0]),
             r"does not know the class shares.*; pass tuned_on=\(proba, y\)",
         ),
-        (by_groups.rule, "decides by groups, whose shares may change.*; tune a rule on rows of the new kind"),
     ):
         with pytest.raises(ValueError, match=reason):
             rule.shifted("balanced")
@@ -624,137 +483,3 @@ def test_shares_of_a_source_are_shares():
     assert SourceShares((0.5, 0.5), 10.0).shifted(np.array([0.25, 0.75])).meant.tolist() == [0.25, 0.75]
     with pytest.raises(ValueError, match="do not sum to one"):
         SourceShares((0.5, 0.4), 10.0)
-
-
-# --- whether any shares explain the rows ------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def jobs():
-    """Return a solution, its tuning rows, and rows of a large population with their classes, all calibrated."""
-    P, y = rows(4, 20_000)
-    return confmax.maximize("accuracy", P[:4000], y[:4000], calibration=None), (P[:4000], y[:4000]), P[4000:], y[4000:]
-
-
-def test_other_shares_are_no_misfit_and_other_rows_are(jobs):
-    solution, tuned_on, Q, z = jobs
-    rng = np.random.default_rng(0)
-    shares, doubtful = [], []
-    for _ in range(20):
-        new, _ = of_shares(Q, z, rng.dirichlet(np.ones(4)) * 0.9 + 0.025, 500)
-        shares.append(confmax.shift.estimate_priors(new, solution, tuned_on=tuned_on).misfit)
-        weight = (1.0 - Q.max(axis=1)) ** 2
-        other = Q[rng.choice(len(Q), 1000, p=weight / weight.sum())]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            doubtful.append(confmax.shift.estimate_priors(other, solution, tuned_on=tuned_on).misfit)
-    assert np.mean(np.array(shares) < 0.05) <= 0.15
-    assert np.mean(np.array(doubtful) < 0.01) >= 0.9
-    with pytest.warns(UserWarning, match="these rows do not look like the tuning rows with other class shares"):
-        solution.adapt(other, tuned_on=tuned_on)
-    found = confmax.shift.detect(other, solution, tuned_on=tuned_on)
-    assert "rows of a class look otherwise than those of the tuning, so that the class shares may be" in found.sentence
-    assert "rows of a class" not in confmax.shift.detect(other, solution).p_values
-
-
-def test_rows_are_unlike_at_the_level_of_the_warning_and_no_p_value_stands_beside_its_adjusted_form(jobs):
-    solution, tuned_on, Q, z = jobs
-    new, _ = of_shares(Q, z, [0.1, 0.2, 0.3, 0.4], 500)
-    plain = confmax.shift.detect(new, solution, tuned_on=tuned_on)
-    for p_value, unlike in ((0.021, False), (0.0101, False), (0.0099, True)):
-        found = replace(plain, shares=replace(plain.shares, misfit=p_value))
-        assert ("rows of a class" in found.sentence) == unlike == (p_value < UNLIKE)
-        assert found.changed and "the class shares of these 500 rows have moved: " in found.sentence
-        assert "p = " not in found.sentence and "(p = " in found.shares.sentence
-    # all tests together keep the level: a fifth of it is for this one
-    assert found.p_values["class shares"] == pytest.approx(2 * found.shares.p_value / 0.8, rel=1e-6)
-    assert "rows of a class" not in replace(found, level=0.04).sentence
-
-
-def test_without_the_tuning_rows_it_is_not_tested(jobs):
-    solution, _, Q, _ = jobs
-    assert confmax.shift.estimate_priors(Q[:500], solution).misfit is None
-
-
-def test_the_misfit_counts_weights_as_repeated_rows(jobs):
-    solution, (P, y), Q, _ = jobs
-    weight = np.random.default_rng(1).integers(1, 4, 600)
-    weighted = confmax.shift.estimate_priors(Q[:600], solution, sample_weight=weight, tuned_on=(P, y)).misfit
-    assert 0.0 < weighted < 1.0
-    twice = confmax.shift.estimate_priors(Q[:600], solution, sample_weight=2 * weight, tuned_on=(P, y)).misfit
-    assert weighted == pytest.approx(twice)
-
-
-@pytest.mark.parametrize(("K", "n"), [(2, 1), (3, 3), (3, 20), (8, 30)])
-def test_few_rows_of_the_same_population_are_seldom_a_misfit(K, n):
-    P, y = rows(K, 4000)
-    solution = confmax.maximize("accuracy", P[:1000], y[:1000], calibration=None)
-    held = source_of(solution, (P[:1000], y[:1000]))
-    found = [misfit(held.table(P[at : at + n]), held, held.shares.meant) for at in range(1000, 4000, 3000 // 60)]
-    assert np.mean([p is not None and p < 0.05 for p in found]) <= 0.15
-
-
-# --- rules that decide by groups --------------------------------------------------------------------------------------
-
-
-OF_GROUPS = (
-    "difference(rate[1] | group) <= 0.05",
-    "ratio(rate[1] | group) >= 0.7",
-    "max(rate[1] | group) <= 0.4",
-    "rate[1 | w] <= rate[1 | m] + 0.1",
-    "rate[1] <= 0.5",
-    "min(recall[1] | group) >= 0.3",
-)
-
-
-def rows_of_groups(n, seed, gap=0.0):
-    draw = np.random.default_rng(seed)
-    group = np.where(draw.random(n) < 0.4, "w", "m")
-    p = 1.0 / (1.0 + np.exp(-draw.normal(-1.0 + gap * (group == "w"), 2.0, n)))
-    return np.c_[1.0 - p, p], (draw.random(n) < p).astype(int), group
-
-
-@pytest.fixture(scope="module")
-def by_groups():
-    P, y, group = rows_of_groups(3000, 0)
-    return confmax.maximize("accuracy", P, y, group=group, constraints=list(OF_GROUPS), calibration=None)
-
-
-def test_limits_of_groups_are_checked_without_labels(by_groups):
-    P, _, group = rows_of_groups(1500, 5, gap=2.0)
-    found = confmax.shift.detect(P, by_groups, group=group)
-    decided = by_groups.rule.predict(P, group=group) == 1
-    np.testing.assert_allclose(found.decided, [1.0 - decided.mean(), decided.mean()])
-    m, w = (decided[group == name].mean() for name in "mw")
-    values = dict(zip(OF_GROUPS, [abs(m - w), min(m, w) / max(m, w), max(m, w), w - m, decided.mean()], strict=False))
-    assert {one.text: one.value for one in found.promises} == pytest.approx(values)
-    assert all(low <= value <= high for _, value, (low, high), _ in found.promises)
-    broken = {one.text for one in found.promises if found.p_values[one.text] < 0.05}
-    assert broken == set(OF_GROUPS[:4]) and found.changed
-    # weights count as repeated rows, and a group may be absent
-    twice = confmax.shift.detect(
-        np.r_[P, P], by_groups, group=np.r_[group, group], sample_weight=np.repeat([1.0, 0.0], 1500)
-    )
-    assert {one.text: one.value for one in twice.promises} == pytest.approx(values)
-    alone = confmax.shift.detect(P[group == "w"], by_groups, group=group[group == "w"])
-    assert [one.text for one in alone.promises] == [OF_GROUPS[4], OF_GROUPS[2]]
-
-
-def test_false_alarms_of_rules_of_groups_are_rare(by_groups):
-    tables = [rows_of_groups(800, 100 + k) for k in range(60)]
-    assert sum(confmax.shift.detect(P, by_groups, group=group).changed for P, _, group in tables) <= 6
-
-
-def test_groups_of_new_rows_are_known(by_groups):
-    P, y, group = rows_of_groups(200, 7)
-    for given, sentence in (({}, "pass `?group"), ({"group": group == "w"}, "does not know; its groups are 'm', 'w'")):
-        with pytest.raises(ValueError, match=sentence):
-            confmax.shift.detect(P, by_groups, **given)
-    with pytest.raises(ValueError, match=r"decides all groups alike.*leave `?group"):
-        confmax.shift.detect(P, confmax.maximize("accuracy", P, y), group=group)
-    with pytest.raises(ValueError, match=r"decide by groups are checked on rows in memory; pass arrays of a sample"):
-        confmax.shift.detect(cut(P, at=(100,)), by_groups, group=group)
-    with pytest.raises(ValueError, match=r"which rows are of which group is not known; check a rule .* with group="):
-        confmax.shift.detect(P, replace(by_groups.rule, groups_known=False))
-    with pytest.raises(ValueError, match="decides by groups, whose shares may change"):
-        by_groups.adapt(P)

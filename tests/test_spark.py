@@ -1,6 +1,5 @@
 """Tables in Spark data frames: the same answer as in memory, whatever the partitions; bad rows are one sentence."""
 
-import itertools
 import shutil
 import sys
 import warnings
@@ -17,6 +16,7 @@ from confmax.tables.partitioned import spark as _spark
 from confmax.tables.partitioned.spark import BATCH_ROWS
 from tests.helpers import assert_same_statistics
 from tests.parts_helpers import GAINS, cut, labelled
+from tests.spark_helpers import columns_of, frame_of
 
 pytest.importorskip("pyspark")
 pa = pytest.importorskip("pyarrow")
@@ -52,35 +52,6 @@ def spark():
         session = build.getOrCreate()
         yield session
         session.stop()
-
-
-def frame_of(spark, columns, *, at=()):
-    """Return a frame of columns by name whose partitions end before the rows ``at``, in order."""
-    table = pa.table(columns)
-    edges = [0, *at, len(table)]
-    parts = [table.slice(low, high - low) for low, high in itertools.pairwise(edges)]
-    schema = spark.createDataFrame(table.slice(0, 1)).schema
-
-    def place(batches):
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from parts[number].combine_chunks().to_batches()
-
-    frame = spark.range(0, len(parts), 1, len(parts)).mapInArrow(place, schema).cache()
-    frame.count()  # Python is done with it: a frame that is read in part only costs a new interpreter
-    return frame
-
-
-def columns_of(P, y=None, w=None, *, form="array", names=None):
-    """Return probabilities in one of the forms in which frames hold them, labels and weights."""
-    if form == "array":
-        kind = pa.float32() if P.dtype == np.float32 else pa.float64()
-        flat = pa.array(np.ascontiguousarray(P).reshape(-1), kind)
-        found = {"probability": pa.ListArray.from_arrays(np.arange(0, P.size + 1, P.shape[1], dtype=np.int32), flat)}
-    else:
-        found = {name: P[:, k] for k, name in enumerate(names or [f"p{k}" for k in range(P.shape[1])])}
-    found |= {} if y is None else {"label": y}
-    return found | ({} if w is None else {"weight": w})
 
 
 def test_statistics_are_those_in_memory(spark):

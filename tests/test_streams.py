@@ -1,8 +1,5 @@
 """Rows that stream as Arrow batches: the same rows give the same rule from wherever they come, or one sentence."""
 
-import gzip
-import os
-import tempfile
 import threading
 from pathlib import Path
 
@@ -10,31 +7,37 @@ import numpy as np
 import pytest
 
 import confmax
-from confmax.confusion import Gains
 from confmax.oracle import make_oracle, make_table
-from confmax.tables.partitioned import batches
-from tests.cli_helpers import document
-from tests.fresh_process import run_fresh
 from tests.helpers import assert_same_statistics
 from tests.parts_helpers import labelled
+from tests.stream_helpers import (
+    GAINS,
+    GROUP,
+    NAMED,
+    NAMES,
+    RULE,
+    SETTINGS,
+    TABLE,
+    TRUTH,
+    WAYS,
+    Capsule,
+    P,
+    W,
+    Y,
+    arrays,
+    lazy,
+    opened,
+    pandas,
+    polars,
+    relation,
+    slices,
+)
 
 pa = pytest.importorskip("pyarrow")
 ds = pytest.importorskip("pyarrow.dataset")
 pq = pytest.importorskip("pyarrow.parquet")
 csv = pytest.importorskip("pyarrow.csv")
 feather = pytest.importorskip("pyarrow.feather")
-
-NAMES = ("bad", "good", "ugly")
-NAMED = {"label": "truth", "weight": "w"}
-P, Y, W = labelled(1500, 3)
-TRUTH = np.array(NAMES)[Y]
-GROUP = np.array(["f", "m"])[np.arange(1500) % 2]
-COLUMNS = {**{name: P[:, k] for k, name in enumerate(NAMES)}, "truth": TRUTH, "w": W, "id": np.arange(1500)}
-TABLE = pa.table(COLUMNS)
-GAINS = Gains.reduced(np.random.default_rng(0).random((2, 3)) + 0.5)
-SETTINGS = {"confusion": "labels", "calibration": None}
-RULE = confmax.DecisionRule.from_weights([1.0, 1.0, 1.0], classes=NAMES)
-
 
 pytestmark = pytest.mark.usefixtures("inside", "small_parts")
 
@@ -43,104 +46,6 @@ pytestmark = pytest.mark.usefixtures("inside", "small_parts")
 def small_parts(monkeypatch):
     """Parts of 400 rows."""
     monkeypatch.setattr("confmax.tables.partitioned.files.PART_CELLS", 1200)
-
-
-def slices(rows=140):
-    return [slice(low, low + rows) for low in range(0, len(P), rows)]
-
-
-def arrays():
-    for rows in slices():
-        yield P[rows], TRUTH[rows], W[rows]
-
-
-def dicts():
-    for rows in slices(333):
-        yield {"probability": P[rows], "truth": TRUTH[rows].tolist(), "w": W[rows]}
-
-
-def frames(library):
-    return lambda: (library(TABLE.slice(rows.start, 60)) for rows in slices(60))
-
-
-def in_file(write, name):
-    write(TABLE, name)
-    return name
-
-
-def compressed(table, name):
-    sink = pa.BufferOutputStream()
-    csv.write_csv(table, sink)
-    Path(name).write_bytes(gzip.compress(sink.getvalue()))
-
-
-def tabs(table, name):
-    csv.write_csv(table, name, csv.WriteOptions(delimiter="\t"))
-
-
-def pandas(table=TABLE):
-    pytest.importorskip("pandas")
-    return table.to_pandas()
-
-
-def categories():
-    return pandas().astype({"truth": "category"}).set_index("id")
-
-
-def polars(table=TABLE):
-    return pytest.importorskip("polars").from_arrow(table)
-
-
-def lazy(frame=None):
-    frame = (polars() if frame is None else frame).lazy()
-    if not hasattr(frame, "collect_batches"):
-        pytest.skip("this Polars gives no batches")
-    return frame
-
-
-def relation(table=TABLE):
-    return pytest.importorskip("duckdb").from_arrow(table)
-
-
-def dataset():
-    pq.write_table(TABLE, "d.parquet", row_group_size=70)
-    return ds.dataset("d.parquet")
-
-
-class Capsule:
-    """What can be read again as Arrow batches, and is no table."""
-
-    def __arrow_c_stream__(self, requested_schema=None):
-        return pa.Table.from_batches(TABLE.to_batches(37)).__arrow_c_stream__(requested_schema)
-
-
-WAYS = {
-    "one batch": lambda: TABLE,
-    "tiny batches": lambda: pa.Table.from_batches(TABLE.to_batches(7)),
-    "capsule": Capsule,
-    "pandas": pandas,
-    "categories": categories,
-    "polars": polars,
-    "lazy": lazy,
-    "relation": relation,
-    "dataset": dataset,
-    "dataset in memory": lambda: ds.dataset(TABLE),
-    "csv": lambda: in_file(csv.write_csv, "t.csv"),
-    "csv.gz": lambda: in_file(compressed, "t.csv.gz"),
-    "tsv": lambda: in_file(tabs, "t.TSV"),
-    "feather": lambda: in_file(feather.write_feather, "t.feather"),
-    "arrow": lambda: in_file(feather.write_feather, "t.arrow"),
-    "dicts": lambda: dicts,
-    "pandas frames": lambda: frames(pandas),
-    "polars frames": lambda: frames(polars),
-    "readers": lambda: lambda: TABLE.to_reader(max_chunksize=11),
-    "arrays": lambda: arrays,
-}
-
-
-def opened(way, **more):
-    """Return a way to have the rows, opened; arrays bring their labels and weights without names."""
-    return confmax.open_table(WAYS[way](), **({} if way == "arrays" else NAMED), **more)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -517,122 +422,6 @@ def test_a_stream_that_ends_with_the_first_pass_says_what_to_pass():
 
     with pytest.raises(ValueError, match=r"the Once cannot be read: there is no query result; pass a function without"):
         confmax.maximize("macro_f1", Once(), "truth")
-
-
-# --- files, and rows that are written to one --------------------------------------------------------------------------
-
-
-def test_folders_patterns_and_lists():
-    Path("t").mkdir()
-    for k, rows in enumerate(slices(500)):
-        part = TABLE.slice(rows.start, 500)
-        csv.write_csv(part, f"t/{k}.csv")
-        feather.write_feather(part, f"t{k}.feather")
-    expected = confmax.maximize("macro_f1", P, TRUTH, sample_weight=W, **SETTINGS).value
-    csv.write_csv(TABLE, "a:b%20[1] *.csv")
-    files = [f"t/{k}.csv" for k in range(3)]
-    for given in ("t", "t/*.csv", files, "t?.feather", list(Path().glob("t?.feather")), "a:b%20[1] *.csv"):
-        source = confmax.open_table(given, **NAMED)
-        assert source.n_rows == 1500
-        assert confmax.maximize("macro_f1", source, **SETTINGS).value == pytest.approx(expected, rel=1e-12)
-    assert "t/0.csv and 2 more" in source_name("t")
-    Path("t/_notes.csv").write_text("no table")
-    assert "t/0.csv and 2 more" in source_name("t")
-    # text beside Parquet is no part of a table
-    pq.write_table(TABLE, "t/t.parquet")
-    assert confmax.open_table("t", **NAMED).n_rows == 1500
-    assert not hasattr(confmax.open_table("t", **NAMED), "stream")
-
-
-def test_commands_read_text_in_parts():
-    Path("t").mkdir()
-    csv.write_csv(TABLE, "t/t.csv")
-    arguments = ("--label", "truth", "--weight", "w", "--columns", "bad,good,ugly", "--metric", "macro_f1")
-    expected = document("tune", "t/t.csv", *arguments)
-    for given in (("t",), ("t/*.csv",), ("t/t.csv", "--in-parts", "yes")):
-        told = document("tune", *given, *arguments)
-        assert told["tuned"] == pytest.approx(expected["tuned"], rel=1e-9)
-        assert (told["rows"], told["classes"]) == (1500, list(NAMES))
-
-
-def source_name(given):
-    return confmax.open_table(given, **NAMED).stream.what
-
-
-def test_text_with_whole_numbers_and_empty_cells():
-    Path("t.csv").write_text("a,b,y\n1,0,u\n0,1,v\n0.5,0.5,\n")
-    with pytest.raises(ValueError, match=r"rows 0 to 2 of t.csv: row 2 of y has no label"):
-        confmax.maximize("macro_f1", confmax.open_table("t.csv", label="y"))
-    Path("t.csv").write_text("a,b,y\n1,0,u\n0,1,v\n")
-    with pytest.raises(ValueError, match=r"0 columns of floating-point numbers .*columns="):
-        confmax.open_table("t.csv", label="y")
-    named = confmax.open_table("t.csv", label="y", columns=["a", "b"])
-    assert next(named.run(lambda part: part.proba.dtype)) == np.float64
-
-
-@pytest.fixture
-def temporary(tmp_path_factory, monkeypatch):
-    """A folder for temporary files of this test and of the processes that it starts; it returns what lies there."""
-    folder = tmp_path_factory.mktemp("temporary")
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    monkeypatch.setenv("TMPDIR", str(folder))
-    return lambda: os.listdir(folder)
-
-
-@pytest.mark.parametrize("way", ["reader", "arrays", "frames", "lazy"])
-@pytest.mark.usefixtures("small_samples", "inside")
-def test_what_can_be_read_once_is_written_to_a_temporary_file(temporary, monkeypatch, way):
-    monkeypatch.setattr(batches, "SPOOLED_ROWS", 250)
-    given = {"reader": TABLE.to_reader, "arrays": arrays, "frames": frames(polars), "lazy": lazy}[way]()
-    source = confmax.open_table(given, spool=True, **({} if way == "arrays" else NAMED))
-    assert len(temporary()) == 1
-    for name, one in (("found", source), ("expected", confmax.open_table(TABLE, **NAMED))):
-        confmax.maximize("macro_f1", one).rule.save(f"{name}.json")
-    assert Path("found.json").read_bytes() == Path("expected.json").read_bytes()
-    kept = source.with_columns([0, 1, 2])
-    del source, one
-    assert sum(kept.run(lambda part: len(part.proba))) == 1500
-    del kept
-    assert not temporary()
-
-
-def test_a_temporary_file_is_removed_with_what_failed(temporary, monkeypatch):
-    def failing():
-        yield from arrays()
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        confmax.open_table(failing(), spool=True)
-    with pytest.raises(ValueError, match="holds no rows"):
-        confmax.open_table(iter([TABLE.slice(0, 0)]), spool=True)
-    monkeypatch.setattr(pq.ParquetWriter, "write_table", _full)
-    with pytest.raises(ValueError, match=r"the RecordBatchReader cannot be written to .*: No space left"):
-        confmax.open_table(TABLE.to_reader(), spool=True)
-    assert not temporary()
-
-
-def _full(*_):
-    raise OSError("No space left on device")
-
-
-def test_a_fresh_process(inside, temporary):
-    pytest.importorskip("polars")
-    lazy()
-    pq.write_table(TABLE.drop_columns(["id"]), "t.parquet")
-    tune = "print(confmax.maximize('macro_f1', {}, 'truth', sample_weight='w').value)"
-    steps = [
-        {"code": "import confmax\ndef rows():\n    yield [[0.5, 0.5]], [0]\nconfmax.open_table(rows)"},
-        {"find": ["pyarrow"], "code": "import pyarrow.dataset\n" + tune.format("pyarrow.dataset.dataset('t.parquet')")},
-        {"find": ["polars"], "code": "import polars\n" + tune.format("polars.scan_parquet('t.parquet')")},
-        {"code": "found = confmax.open_table(polars.scan_parquet('t.parquet').collect_batches(), spool=True, "
-                 "label='truth', weight='w')\nprint(confmax.maximize('macro_f1', found).value)"},
-    ]  # fmt: skip
-    first, *others = run_fresh(steps, inside)
-    assert first["error"] == "ImportError: rows that stream need pyarrow; install it with: pip install 'confmax[cli]'"
-    assert [step["error"] for step in others] == [None] * 3
-    (printed,) = {step["printed"] for step in others}
-    assert float(printed) == pytest.approx(confmax.maximize("macro_f1", P, TRUTH, sample_weight=W).value, abs=1e-12)
-    assert not temporary()
 
 
 @pytest.mark.filterwarnings("ignore:no row of y has the class ugly")
