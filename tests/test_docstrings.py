@@ -21,8 +21,10 @@ import importlib
 import importlib.util
 import inspect
 import re
+import runpy
 import textwrap
 from dataclasses import is_dataclass
+from pathlib import Path
 
 import pytest
 
@@ -232,6 +234,15 @@ def test_nothing_public_is_left_out():
         assert inspect.getdoc(value)
     # and what is exempt exists
     assert not (BLOCKS | PLAIN) - set(OBJECTS)
+
+
+def test_the_wheel_keeps_what_is_said_of_public_names(monkeypatch):
+    pytest.importorskip("setuptools", minversion="77")
+    monkeypatch.setenv("CONFMAX_KERNELS", "none")
+    internal = runpy.run_path(str(Path(__file__).parents[1] / "setup.py"), run_name="settings")["INTERNAL"]
+    for name, value in {**OBJECTS, **METHODS}.items():
+        package, _, module = (value.fget if isinstance(value, property) else value).__module__.rpartition(".")
+        assert package not in internal or module in internal[package], name
 
 
 def test_faults_are_found():
