@@ -125,29 +125,36 @@ def fit(table: Table, strength: float = STRENGTH) -> LabelScaling | None:
 
 def _sets(table: Table) -> list[Bins]:
     """Return the bins of all labels, a set for those that have as many."""
-    rows = table.in_one_place
-    if rows is None:
-        return [_of_parts(table)]
-    return list(_stored(rows)) if table.is_truncated else [Bins(np.arange(table.n_classes), *_binned(rows))]
-
-
-def _of_parts(table: Table) -> Bins:
-    """Return the bins of a table that is read in parts, added up over these."""
+    if table.is_truncated:
+        return list(_stored(table.head))
     bins = _n_bins(table.n_classes)
+    if table.head.n_weighted == table.n_weighted <= bins:
+        return [_of_few(table.head)]
     sums, total, squares = table.over_parts(partial(_sums_of_part, bins=bins), _both)
     z = np.divide(sums[0], sums[2], out=np.zeros_like(sums[0]), where=sums[2] > 0.0)
     # as many rows as the weights are worth
-    return Bins(np.arange(table.n_classes), z, *(total / squares * sums[1:]))
+    return [Bins(np.arange(table.n_classes), z, *(total / squares * sums[1:]))]
 
 
 def _sums_of_part(part: Part, *, bins: int) -> tuple[Array, float, float]:
     """Return the sums of logits, of true rows and of all (3, L, bins), by weight, and of weights and their squares."""
-    assert part.labels is not None
     weights = part.weights
-    out = np.empty((3, part.n_classes, bins))
-    for label in range(part.n_classes):
-        out[:, label] = _added(_logit(part.proba[:, label]), weights * part.labels[:, label], weights, bins)
-    return out, float(weights.sum()), float((weights**2).sum())
+    # weights of one need no multiplication
+    given = part.weighing.for_kernels
+    found = part.label_columns.each(lambda _, numbers: binned(numbers, given, LOGIT, bins), 0, part.n_classes)
+    sums = np.stack([[one.value, one.true, one.weight] for one in found], axis=1)
+    return sums, float(weights.sum()), float((weights**2).sum())
+
+
+def _of_few(rows: Part) -> Bins:
+    """Return rows that are fewer than bins, each as a bin of its own."""
+    assert rows.labels is not None
+    L = rows.n_classes
+    weights = rows.weights * _worth(rows.weights)
+    z, true, every = _logit(rows.proba.T), (weights[:, None] * rows.labels).T, np.tile(weights, (L, 1))
+    # sums in another order of the rows would differ in their last digits
+    order = np.lexsort((every, true, z))
+    return Bins(np.arange(L), *(np.take_along_axis(part, order, axis=1) for part in (z, true, every)))
 
 
 def _both(one: tuple[Array, float, float], other: tuple[Array, float, float]) -> tuple[Array, float, float]:
@@ -185,26 +192,6 @@ def _sigmoid(x: Array) -> Array:
         return np.asarray(1.0 / (1.0 + np.exp(-x)))
 
 
-def _binned(table: Part) -> tuple[Array, Array, Array]:
-    """Return mean logits, and the weight of true and of all rows, (L, bins) each; few rows are bins of their own."""
-    assert table.labels is not None
-    L = table.n_classes
-    bins = _n_bins(L)
-    worth = _worth(table.weights)
-    if table.n_weighted <= bins:
-        weights = table.weights * worth
-        z, true, every = _logit(table.proba.T), (weights[:, None] * table.labels).T, np.tile(weights, (L, 1))
-        # sums in another order of the rows would differ in their last digits
-        order = np.lexsort((every, true, z))
-        return tuple(np.take_along_axis(part, order, axis=1) for part in (z, true, every))  # type: ignore[return-value]
-    # weights of one need no multiplication
-    given = table.weighing.for_kernels * worth
-    found = table.label_columns.each(lambda _, numbers: binned(numbers, given, LOGIT, bins), 0, L)
-    true, every = (np.stack([getattr(one, name) for one in found]) for name in ("true", "weight"))
-    z = np.stack([one.value for one in found])
-    return np.divide(z, every, out=z, where=every > 0.0), true, every
-
-
 def _worth(weights: Array) -> float:
     """Return what weights (n,) are times, so that their sum is as many rows as they are worth."""
     return float(weights.sum() / (weights**2).sum())
@@ -212,16 +199,10 @@ def _worth(weights: Array) -> float:
 
 def _counted(logits: Array, true: Array, weights: Array, bins: int) -> tuple[Array, Array, Array]:
     """Return mean logits, and the weight of true and of all rows, (bins,) each, of rows of one label."""
-    z, hits, every = _added(logits, true, weights, bins)
-    return np.divide(z, every, out=np.zeros_like(z), where=every > 0.0), hits, every
-
-
-def _added(logits: Array, true: Array, weights: Array, bins: int) -> tuple[Array, Array, Array]:
-    """Return the weighted sum of logits, and the weight of true and of all rows, (bins,) each, of one label."""
     most = np.log1p(-EDGE) - np.log(EDGE)
     place = np.minimum((logits + most) * (bins / (2.0 * most)), bins - 1).astype(np.intp)
     z, hits, every = (np.bincount(place, part, bins).astype(np.float64) for part in (weights * logits, true, weights))
-    return z, hits, every
+    return np.divide(z, every, out=np.zeros_like(z), where=every > 0.0), hits, every
 
 
 def _stored(table: Part) -> Iterator[Bins]:
