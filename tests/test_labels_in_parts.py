@@ -580,3 +580,19 @@ def test_frontiers_of_a_number_of_labels_are_searched_in_parts(decisions, tmp_pa
     w = weight / weight.sum()
     for rule, rate in zip(there.rules, there.on_labels.reached, strict=True):
         assert w @ rule.decision_probabilities(P)[:, 0] == pytest.approx(rate, abs=1e-12)
+
+
+@pytest.mark.usefixtures("small_samples")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_function_that_is_searched_by_gains_ends_in_thresholds_on_what_was_given(dtype, tmp_path):
+    P, Y, _ = rows(29, n=2000, dtype=dtype)
+
+    def least(sizes, diagonal, columns):
+        return float((diagonal / sizes).min() - 0.2 * columns.sum())
+
+    found = confmax.maximize(least, opened(tmp_path, P, Y), decisions="any", confusion="labels")
+    t = found.rule.thresholds
+    assert found.rule.calibrator is None and np.isfinite(t).all()
+    chosen = t.astype(dtype) < P
+    assert np.array_equal(found.predict(P), chosen)
+    assert found.label_value == pytest.approx(least(Y.mean(axis=0), (Y * chosen).mean(axis=0), chosen.mean(axis=0)))

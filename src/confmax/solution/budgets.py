@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from confmax.solution.label_task import LabelTask
 from confmax.solution.out_of_reach import best_of_closest, infeasibility
 from confmax.solution.plan import is_auto
 from confmax.solution.second_objective import worth_drawing, worth_of_single
-from confmax.tables import Table
+from confmax.tables import Part, Table
 from confmax.tables.decisions import ANY, Decisions
 
 ABOVE = 2.0**-10  # how far above zero the lowest score is, in the unit of weights
@@ -93,8 +94,8 @@ def best_gains(task: LabelTask, met: Met) -> tuple[LabelRule, Found]:
     gains, weights = best.gathered()
     gains = problem.oracle.allowed(gains)
     rule = LabelRule(gains, weights, decisions=plan.decisions, calibrator=task.maps, **_named(task))
-    # what a sparse table does not store has no place beside a threshold, and the rows beside it are not all here
-    if plan.decisions.most is None and table.held and not table.is_truncated and not (gains.pair()[0] < 0.0).any():
+    # what a sparse table does not store has no place beside a threshold
+    if plan.decisions.most is None and not table.is_truncated and not (gains.pair()[0] < 0.0).any():
         rule = LabelRule.from_thresholds(_on_given(rule, task), **task.settings)
     passes = problem.oracle.n_passes
     found = Found(most, model_most, value, status=outcome.status, n_passes=passes, history=outcome.history)
@@ -297,15 +298,23 @@ def _one_over(rows: Array) -> Array:
 
 def _on_given(rule: LabelRule, task: LabelTask) -> Array:
     """Return thresholds (L,) on given probabilities that decide the rows of a task as a ``rule`` without draws does."""
-    proba = task.table.head.proba
-    chosen = rule.predict(proba).astype(np.bool_)
     thresholds = rule.thresholds
     assert thresholds is not None
+    dtype = task.table.dtype
+    low, high = task.table.over_parts(partial(_beside, rule), _nearest)
     for label, t in enumerate(thresholds.tolist()):
-        p = proba[:, label]
-        high = float(p[chosen[:, label]].min(initial=np.inf))
-        low = float(p[~chosen[:, label]].max(initial=-np.inf))
         # the inverse of the calibration may lie on the other side of a probability by rounding
-        if not low <= p.dtype.type(t) < high:
-            thresholds[label] = float(shortest(low, high, p.dtype, closed=False))
+        if not low[label] <= dtype.type(t) < high[label]:
+            thresholds[label] = float(shortest(float(low[label]), float(high[label]), dtype, closed=False))
     return thresholds
+
+
+def _beside(rule: LabelRule, rows: Part) -> tuple[Array, Array]:
+    """Return the largest probability (L,) of a row that does not get a label, and the smallest of one that does."""
+    p = rows.proba
+    chosen = rule.predict(p).astype(np.bool_)
+    return np.where(chosen, -np.inf, p).max(axis=0), np.where(chosen, p, np.inf).min(axis=0)
+
+
+def _nearest(one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Array, Array]:
+    return np.maximum(one[0], other[0]), np.minimum(one[1], other[1])
