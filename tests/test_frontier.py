@@ -6,12 +6,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import f1_score
 
 import confmax
 from benchmarks import frontier as benchmark
 from confmax import constraints as c
 from confmax.frontiers.path import read_limit
 from tests.cli_helpers import document, refusal, run
+from tests.parts_helpers import cut, labelled
 
 NAMES = ["VF", "F", "M", "L"]
 MODEL = {"classes": NAMES, "confusion": "model", "calibration": None}
@@ -278,3 +280,26 @@ def test_few_levels_on_labels_are_searched_like_single_calls(K):
             metric, P, y, constraints=f"{limit} {float(level)!r}", on_infeasible="closest", **settings
         )
         assert not alone.feasible or value >= alone.value - 0.01
+
+
+@pytest.mark.usefixtures("small_samples")
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rules_are_judged_on_the_labels_of_rows_in_parts(weighted):
+    P, y, weight = labelled(3000, 3, sharp=0.8)
+    weight = weight if weighted else None
+    there = confmax.frontier("macro_f1", "recall[0] >=", cut(P, y, weight, at=(100, 1500)), levels=[0.6, 0.9])
+    on = there.on(P, y, sample_weight=weight)
+    for name in ("values", "reached", "intervals", "reached_intervals"):
+        np.testing.assert_allclose(getattr(there.on_labels, name), getattr(on, name), atol=1e-12)
+    assert there.marks.keys() == {"argmax", "p/prior"}
+    assert on.values[0] == pytest.approx(f1_score(y, there.rules[0].predict(P), average="macro", sample_weight=weight))
+
+
+@pytest.mark.usefixtures("small_samples")
+def test_a_frontier_of_coverage_in_parts_has_no_curve_of_chow():
+    P, y, _ = labelled(3000, 3, sharp=0.8)
+    how = {"levels": [0.5, 0.8], "abstain": True}
+    here = confmax.frontier("accuracy", "coverage >=", P, y, **how)
+    there = confmax.frontier("accuracy", "coverage >=", cut(P, y, at=(100, 1500)), **how)
+    assert here.on_labels.chow is not None and there.on_labels.chow is None
+    np.testing.assert_allclose(there.on_labels.values, there.on(P, y).values, atol=1e-12)

@@ -146,10 +146,12 @@ def comparison(
     given = _of_files(rules, rows)
     app.warn(*filter(None, [doubt_of_rows(given, table)]))
     plans = {name: _plan_for(metric, plan, rules) for name, metric in chosen.items()}
-    evidence = _cross_fitted(sample, plans, plan.random_state, bar, by_content=not table.held)
+    # rows in parts are decided where they lie, by the rules of folds that their contents tell
+    by_content = not table.held
+    evidence = _cross_fitted(sample, plans, plan.random_state, bar, by_content=by_content)
     areas = _areas(evidence, limits) if plan.abstains else {}
     tuned_for = {one: one.removeprefix("for ") for one in evidence} | {path: rules[path].metric for path in given}
-    judged = _judged(table, evidence, given, plan.random_state)
+    judged = _judged(table, evidence, given, plan.random_state, by_content=by_content)
     as_many = _on_as_many(evidence, given, judged)
     beside = {name: one for some in as_many.values() for name, one in some.items()}
     plain = {name: judged.decided[name] for name in PLAIN}
@@ -280,10 +282,12 @@ def _comparable(
     }
 
 
-def _judged(table: Any, evidence: Mapping[str, Any], given: Mapping[str, DecisionRule], seed: int) -> Judged:
+def _judged(
+    table: Table, evidence: Mapping[str, Evidence], given: Mapping[str, DecisionRule], seed: int, *, by_content: bool
+) -> Judged:
     """Return what plain, cross-fitted and ``given`` rules decide on all rows."""
-    sample = table.in_one_place
-    if sample is None:
+    sample = table.head
+    if by_content:
         folds = {one: [solution.rule for solution in found.solutions] for one, found in evidence.items()}
         return judge(table, partial(_decide_by_folds, folds, given, seed))
     applied = {path: decided_in_groups(rule, sample) for path, rule in given.items()}

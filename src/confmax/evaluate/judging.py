@@ -84,14 +84,19 @@ def judge_rules(
     many rows as one of the ``rules`` that abstains is found among all rows, so of rows in parts there is nothing.
     """
     abstaining = [name for name, one in rules.items() if getattr(one, "abstain", None) is not None]
-    if not (abstaining and table.held):
-        judged = judge(table, judges, by_gains)
-        return judged._replace(decided=placed(judged.decided)), {name: {} for name in abstaining}
-    decided = placed(judges(table.head, table.label_weight()))
-    beside = rivals_on_as_many(rules, decided, table.head)
-    every = decided | {name: one for some in beside.values() for name, one in some.items()}
-    judged = judge(table, lambda *_: every)
-    return judged, {name: {one: judged.decided[one] for one in some} for name, some in beside.items()}
+
+    def with_rivals() -> tuple[Judged, dict[str, dict[str, Decided]]]:
+        decided = placed(judges(table.head, table.label_weight()))
+        beside = rivals_on_as_many(rules, decided, table.head)
+        every = decided | {name: one for some in beside.values() for name, one in some.items()}
+        judged = judge(table, lambda *_: every)
+        return judged, {name: {one: judged.decided[one] for one in some} for name, some in beside.items()}
+
+    beside_all = table.sorting(with_rivals, None) if abstaining else None
+    if beside_all is not None:
+        return beside_all
+    judged = judge(table, judges, by_gains)
+    return judged._replace(decided=placed(judged.decided)), {name: {} for name in abstaining}
 
 
 def rivals_on_as_many(

@@ -16,12 +16,12 @@ from confmax.constraints.binding import judged
 from confmax.constraints.labels import place_of
 from confmax.errors import InputError
 from confmax.evaluate.curves import ROUNDING, Curve, chow_curve, curve_through, in_columns, written
-from confmax.evaluate.decided import decided_by
-from confmax.evaluate.judging import aligned_rule, plain_rules
+from confmax.evaluate.judging import gains_of, rules_decide
 from confmax.evaluate.label_lines import MOST_LINES, judge_labels
 from confmax.evaluate.label_rivals import Rivals
 from confmax.evaluate.label_scores import compare_labels, labels_decided, limits_on
 from confmax.evaluate.limits import judged_limits
+from confmax.evaluate.lines import judge
 from confmax.evaluate.seen import doubt_of_rows
 from confmax.evaluate.uncertainty import check_bootstrap, compare, in_groups
 from confmax.evaluate.verdict import Estimate
@@ -34,7 +34,7 @@ from confmax.rule.html import titled_table
 from confmax.rule.labels import LabelRule
 from confmax.solution.labels import LabelSolution
 from confmax.solution.result import Solution
-from confmax.tables import Table, apply_calibrator, make_table
+from confmax.tables import Part, Table, apply_calibrator, make_table
 from confmax.tables.columns import warn
 from confmax.tables.groups import Groups
 from confmax.tables.kinds import refuse_elsewhere
@@ -103,9 +103,7 @@ class Frontier:
         # rules of several labels are named by their metric without the numbers of the labels that it is over
         name = first.rule.metric if isinstance(first.rule, LabelRule) else repr(as_written(first.metric))
         made = cls(name, limit, np.array(levels), solutions, asked)
-        # rules of one class are judged on rows in memory
-        judges = raw.in_one_place is not None or made.is_of_labels
-        if not (judges and raw.has_labels) or not first.rule.groups_known:
+        if not raw.has_labels or not first.rule.groups_known:
             return made
         return replace(made, on_labels=made._curve(raw, REPLICATES))
 
@@ -290,7 +288,6 @@ class Frontier:
 
     def _of_classes(self, table: Table, n_replicates: int) -> tuple[dict[str, Estimate], dict[str, Estimate]]:
         """Return the values of rules of one class, and what they make of the limited quantity, by name."""
-        rows = table.head
         metric = as_written(self.solutions[0].metric)
         limits, _ = judged(replace(self.limit, metric=as_written(self.limit.metric)), table, abstains=self._abstains)
         if limits is None:
@@ -298,10 +295,10 @@ class Frontier:
                 f"these rows cannot judge {self.quantity}: they have no row of its class, or of one of the groups"
             )
         (limit,) = limits.constraints
-        decided = {name: one for name, one in plain_rules(rows).items() if name in MARKS and not self._abstains}
-        for rule in self.rules:
-            if f"{id(rule)}" not in decided:
-                decided[f"{id(rule)}"] = decided_by(aligned_rule("rule", cast(DecisionRule, rule), table.classes), rows)
+        rules = {f"{id(rule)}": cast(DecisionRule, rule) for rule in self.rules}
+        found = judge(table, partial(rules_decide, rules), partial(gains_of, rules))
+        rows = found.rows
+        decided = {name: one for name, one in found.decided.items() if name in rules or not self._abstains}
         metrics: dict[str, Metric] = {"value": metric}
         metrics |= {str(limit): as_written(limit.metric)}
         score = compare(rows, metrics, decided, n_replicates=n_replicates)
@@ -326,8 +323,11 @@ class Frontier:
         if not of.formula.is_coverage or of.divides_by_prior or not placed.formula.is_of_decided:
             return None
         rule = self.solutions[0].rule
-        P = apply_calibrator(rule.calibrator, table.gathered("a frontier").dense("a frontier").proba)
-        return replace(chow_curve(placed, P, table.head, np.sort(self.levels)), metric=self.metric)
+        return table.sorting(lambda: self._chow_of(placed, rule.calibrator, table.head), None)
+
+    def _chow_of(self, metric: Metric, calibrator: Any, rows: Part) -> Curve:
+        P = apply_calibrator(calibrator, rows.dense("a frontier").proba)
+        return replace(chow_curve(metric, P, rows, np.sort(self.levels)), metric=self.metric)
 
     def _reached(self, solution: AnySolution) -> float:
         """Return the limited quantity of a rule; NaN where it is 0/0."""

@@ -145,7 +145,7 @@ def choose(
     """
     if isinstance(solver, str) and solver == "auto" and (limited or one_class):
         return SOLVERS["class_threshold"]() if one_class else _made(_WITHIN_LIMITS)
-    sorts &= table is None or (table.in_one_place is not None and not table.decisions.several)
+    sorts &= table is None or (table.sorting(lambda: True, False) and not table.decisions.several)
     chosen = _unlimited(solver, metric, n_classes, n_decisions, exact=exact, blended=blended, sorts=sorts)
     if limited and not declared(chosen, "takes_limits"):
         raise ValueError(f"{chosen.name} does not take constraints; use solver='auto', or leave the constraints out")

@@ -19,7 +19,7 @@ search along one coefficient uses the bounds to leave out stretches on which not
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import ABSENT, Array, Confusion, Gains, Layout
+from confmax.constraints.limits import Limits
 from confmax.metrics import Metric
 from confmax.metrics.ratios import Ratios
 from confmax.metrics.structure import AffineFunctions, LinearFunctions, PowerMean, Statistics, affine
@@ -176,8 +177,23 @@ def improved(
     size = min(CELLS // cells, BEST)
     if problem.refines:
         size = min(size, max(1, FEW_CELLS // cells))
-    if size == 0 or limits is None or not table.sorts_rows:
-        return
+    if size > 0 and limits is not None:
+        none: Iterable[Step] = ()
+        steps = partial(_steps, problem, limits, size, gains, answers, incumbent, alike)
+        yield from table.sorting(steps, none, in_groups=True)
+
+
+def _steps(
+    problem: Problem,
+    limits: Limits,
+    size: int,
+    gains: Gains,
+    answers: Confusion,
+    incumbent: Incumbent,
+    alike: NDArray[np.bool_],
+) -> Iterator[Step]:
+    """Yield the steps of `improved`, with rules that change one coefficient of ``size`` rules at a time."""
+    table = problem.oracle.table
     statistics: Statistics = "matrix" if problem.needs_matrix else "columns"
     functions = limits.functions(problem.oracle.rows, problem.n_decisions)
     prices = incumbent.prices

@@ -161,15 +161,18 @@ class ClassThreshold(Solver):
 
     def step(self, problem: Problem, state: None) -> tuple[None, Step]:
         """Compare all thresholds."""
-        K = len(problem.oracle.rows)
-        oracle = problem.oracle
         k = _class_in(problem)
         assert k is not None
         metric, within = of_two_columns(problem.metric, problem.limits)
-        if oracle.table.in_one_place is None:
-            return None, _step_in_parts(problem, metric, within, k)
+        here = problem.oracle.table.sorting(lambda: self._among_rows(problem, metric, within, k), None)
+        return None, here or _step_in_parts(problem, metric, within, k)
+
+    def _among_rows(self, problem: Problem, metric: Metric, within: Limits | None, k: int) -> Step:
+        """Return the best of all thresholds on class ``k``, whose rows are compared with each other."""
+        oracle = problem.oracle
+        K = len(oracle.rows)
         oracle.count()
-        estimate = Estimate.alike(oracle.table.sample, oracle.model_share)
+        estimate = Estimate.alike(oracle.table, oracle.model_share)
         cuts = self._cuts(estimate, k)
         model = None
         enough = None
@@ -195,9 +198,9 @@ class ClassThreshold(Solver):
             drawn = Mixture.drawn(gains[len(singles) :], answers[len(singles) :], mixed.weights)
             is_kept |= problem.shortfall(drawn.confusion) == 0.0
         if mixed is None or drawn is None or not is_kept:
-            return None, Step(rule, (rule,), status=Status.INFEASIBLE if oracle.exact else Status.OPTIMAL)
+            return Step(rule, (rule,), status=Status.INFEASIBLE if oracle.exact else Status.OPTIMAL)
         bound = max(mixed.value, problem.value(drawn.confusion)) if oracle.exact else None
-        return None, Step(rule, (rule, drawn), bound, Status.OPTIMAL, prices=mixed.prices)
+        return Step(rule, (rule, drawn), bound, Status.OPTIMAL, prices=mixed.prices)
 
     def _cuts(self, estimate: Estimate, k: int) -> Cuts:
         known = {} if self.known is None else self.known
@@ -243,10 +246,14 @@ def with_thresholds(problem: Problem) -> Problem:
     oracle = problem.oracle
     table = problem.oracle.table
     k = None if limits is None or problem.metric.class_place is not None else limits.only_class
-    if k is None or oracle.exact or table.in_one_place is None or problem.n_decisions != table.n_classes:
+    if limits is None or k is None or oracle.exact or problem.n_decisions != table.n_classes:
         return problem
-    assert limits is not None
-    cuts = Cuts.of(Estimate.alike(table.sample, oracle.model_share).one_class(k))
+    return table.sorting(lambda: _with_thresholds(problem, limits, k), problem)
+
+
+def _with_thresholds(problem: Problem, limits: Limits, k: int) -> Problem:
+    table = problem.oracle.table
+    cuts = Cuts.of(Estimate.alike(table, problem.oracle.model_share).one_class(k))
     places = np.flatnonzero(kept(cuts, limits.of_class(1, 2)))
     if not len(places):
         return problem

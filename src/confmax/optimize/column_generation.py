@@ -524,10 +524,11 @@ def _label_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     # all classes in turn
     turn = state.round * SEARCHED + np.arange(min(SEARCHED, len(classes)))
     places = [Coordinate("weight", classes[k % len(classes)]) for k in turn.tolist()]
+    places = problem.oracle.table.sorting(lambda: places, [])
     duals, at = columns.next_dual_points(state.round, problem.tol, near=False)
     gains = points.space.gains(duals)
     exhausted = state.exhausted
-    if problem.oracle.table.in_one_place is not None and points.gains.full is None:
+    if places and points.gains.full is None:
         gain = working_gain(points.gains[single], problem.oracle.table.dtype)
         # near the end the same rule returns round after round, and a second search of one weight repeats the first
         weights = b"".join(part.tobytes() for part in gain.pair())

@@ -212,10 +212,9 @@ class Estimate:
         return found
 
     def of_weight(self) -> Estimate:
-        """Return the estimate of the rows that have weight, where all are in one place."""
-        rows = self.table.in_one_place
-        some = rows if rows is None else rows.of_weight()
-        return self if some is None or some is rows else replace(self, table=Table.of(some))
+        """Return the estimate of the rows that have weight, which are what a pass over rows in parts reads."""
+        some = self.table.of_weight()
+        return self if some is self.table else replace(self, table=some)
 
     def column(self, label: int) -> Array:
         """Return the estimate of one ``label``, of the rows of `columns`."""

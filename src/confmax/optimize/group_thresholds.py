@@ -45,11 +45,16 @@ class GroupThresholds:
         """Sort the rows of a ``problem``, in one pass; None for more decisions, and for rows that are not in memory."""
         oracle = problem.oracle
         table = oracle.table
-        layout = oracle.table.layout
+        layout = table.layout
         K = table.n_classes if layout is None else layout.n_classes
         M = problem.n_decisions if layout is None else layout.n_decisions
-        if not K == M == 2 or not table.sorts_rows or table.decisions.several:
+        if not K == M == 2 or table.decisions.several:
             return None
+        return table.sorting(lambda: cls._of_sorted(problem, layout), None, in_groups=True)
+
+    @classmethod
+    def _of_sorted(cls, problem: Problem, layout: Layout | None) -> GroupThresholds:
+        oracle = problem.oracle
         parts = []
         shares = oracle.rows.reshape(-1, 2).sum(axis=1).tolist()
         for g, (part, rows) in enumerate(oracle.read_groups("the search of thresholds")):

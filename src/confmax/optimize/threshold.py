@@ -110,16 +110,20 @@ def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Mixture |
     The draw is None for metrics whose optima are deterministic. The ``oracle`` makes one pass. For a table in parts,
     the thresholds are chosen on the sample of rows in memory and evaluated on all rows.
     """
+    known = oracle.table.sorting(lambda: _best_cut(metric, oracle), None)
+    if known is not None:
+        return known
+    of_sample, mixed, confusions = _best_cut(metric, oracle.anew(same_estimate(oracle, oracle.table.sample)))
+    gains = Gains.concatenate([*of_sample.atoms, *(() if mixed is None else mixed.atoms)])
+    answers = oracle.maximize(gains, matrix=metric.statistics == "matrix")
+    singles = [Mixture.single(gains[k], answers[k]) for k in range(len(gains))]
+    if mixed is not None:
+        mixed = singles[1] if len(singles) == 2 else _between(metric, singles[1], singles[2])
+    return singles[0], mixed, confusions
+
+
+def _best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Mixture | None, Confusion]:
     matrix = metric.statistics == "matrix"
-    if oracle.table.in_one_place is None:
-        small = oracle.anew(same_estimate(oracle, oracle.table.sample))
-        best_step, mixed, confusions = best_cut(metric, small)
-        gains = Gains.concatenate([*best_step.atoms, *(() if mixed is None else mixed.atoms)])
-        answers = oracle.maximize(gains, matrix=matrix)
-        singles = [Mixture.single(gains[k], answers[k]) for k in range(len(gains))]
-        if mixed is not None:
-            mixed = singles[1] if len(singles) == 2 else _between(metric, singles[1], singles[2])
-        return singles[0], mixed, confusions
     rows = oracle.read_rows("the search of a threshold")
     cuts = Thresholds.of(Estimate.alike(Table.of(rows), oracle.model_share), matrix=matrix)
     confusions = cuts.confusions

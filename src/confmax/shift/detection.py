@@ -293,8 +293,6 @@ def _with_groups(rule: DecisionRule, raw: Table, group: ArrayLike | None) -> Tab
             "this rule decides by the probabilities of groups, and which rows are of which group is not known; check a "
             "rule that was tuned with group="
         )
-    if rule.groups and not raw.as_given:
-        raise ValueError("rules that decide by groups are checked on rows in memory; pass arrays of a sample")
     return to_decide(rule, raw, group)
 
 

@@ -73,13 +73,14 @@ class Likelihood:
         known = source >= LEAST_SHARE
         scale = np.divide(1.0, source, out=np.zeros_like(source), where=known)
         n, factor = worth(table)
-        rows = table.in_one_place
-        if rows is not None:
-            blocks = _Blocks.of(rows)
-            return cls(lambda q, bends: _scaled(blocks.sums(q * scale, bends), scale, factor), n, source, 0 * source)
+        # blocks of rows in memory are made once, and those of parts in every pass
+        blocks = table.sorting(lambda: _Blocks.of(table.head), None)
 
         def read(q: Array, bends: bool) -> Sums:
-            found = table.over_parts(partial(_sums_of_part, multiples=q * scale, bends=bends), Sums.plus)
+            if blocks is not None:
+                found = blocks.sums(q * scale, bends)
+            else:
+                found = table.over_parts(partial(_sums_of_part, multiples=q * scale, bends=bends), Sums.plus)
             return _scaled(found, scale, factor)
 
         return cls(read, n, source, 0 * source)

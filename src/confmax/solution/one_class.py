@@ -22,7 +22,7 @@ from confmax.calibration import Calibration, MatrixScaling, Scaling, VectorScali
 from confmax.calibration.calibrators import kept_class
 from confmax.calibration.choice import held_out
 from confmax.confusion import Confusion, Gains
-from confmax.constraints import Constraint, ConstraintOutcome
+from confmax.constraints import Constraint, ConstraintOutcome, Limits
 from confmax.evaluate.protocols import NOT_ASSURED, Tuned
 from confmax.optimize import Mixture, Outcome, Problem, Status
 from confmax.optimize.auto import class_of
@@ -138,8 +138,14 @@ def kept_on_labels(problem: Problem, outcome: Outcome, solution: Tuned) -> OnLab
     about = [one for one in limits.constraints if one.metric.class_place is not None]
     k = replace(limits, constraints=tuple(about)).only_class
     abstains = problem.n_decisions != table.n_classes
-    if k is None or abstains or table.in_one_place is None or not table.has_labels or problem.oracle.model_share == 0.0:
+    if k is None or abstains or not table.has_labels or problem.oracle.model_share == 0.0:
         return None
+    return table.sorting(lambda: _kept_on_labels(problem, outcome, solution, limits, k), None)
+
+
+def _kept_on_labels(problem: Problem, outcome: Outcome, solution: Tuned, limits: Limits, k: int) -> OnLabels | None:
+    table = problem.oracle.table
+    about = [one for one in limits.constraints if one.metric.class_place is not None]
     of_one = class_of(problem.metric, limits, table.n_classes) is not None
     missed = not solution.feasible_on_estimate
     of_decided = any(one.metric.formula.side == "decided" for one in about)

@@ -19,6 +19,8 @@ from confmax.optimize.class_cuts import least_rows
 from confmax.optimize.column_generation import refused_within_limits
 from confmax.optimize.cuts import Cuts
 from confmax.optimize.estimate import Estimate
+from confmax.solution.plan import may_read_again
+from confmax.tables import Table
 
 TOLERANCE = 1e-4  # of the largest value that one limit's quantity reaches under the others
 SHOWN = 4  # constraints in a sentence
@@ -81,8 +83,7 @@ def infeasibility(problem: Problem, status: Status, kept: Sequence[ConstraintOut
         missed = "; ".join(f"{one.text} at {one.value:.4g}" for one in kept if not one.kept_on_estimate)
         proof = "none was proved impossible" if problem.oracle.exact else "counts of labels prove nothing"
         passes = problem.oracle.n_passes
-        table = problem.oracle.table
-        spent = status in (Status.STOPPED, Status.MAX_PASSES) or not table.held
+        spent = status in (Status.STOPPED, Status.MAX_PASSES) or not may_read_again(problem.oracle.table)
         reached = "" if spent or problem.oracle.exact else _reached(problem, limits)
         return (
             f"no rule that keeps {texts} was met in {passes} passes, and {proof} (the nearest rule misses {missed})"
@@ -165,11 +166,11 @@ def _by_thresholds(problem: Problem) -> str | None:
     """Return in a sentence that no threshold of a class keeps the limits, and what the model and the labels allow."""
     limits = problem.limits
     table = problem.oracle.table
-    if limits is None or table.in_one_place is None:
-        return None
     k = class_of(problem.metric, limits, table.n_classes)
-    if k is None:
-        return None
+    return None if limits is None or k is None else table.sorting(lambda: _said_of_thresholds(table, limits, k), None)
+
+
+def _said_of_thresholds(table: Table, limits: Limits, k: int) -> str | None:
     within = replace(limits, kept_by_none=False).of_class(1, 2)
     said = []
     model = _reached_by_thresholds([Cuts.of(Estimate.alike(table, 1.0).one_class(k))], within, on_labels=False)

@@ -30,6 +30,7 @@ from confmax.tables.draws import RandomState, as_seed, is_whole
 if TYPE_CHECKING:
     from confmax.constraints import Constraint, Limits
 
+LEAST_PASSES = 2  # for the value of a rule, and for those that a run starts from
 CONFUSIONS = ("auto", "model", "labels", "blend")
 
 
@@ -46,6 +47,14 @@ def check_search(tol: Any, max_passes: Any, callback: Any) -> None:
         raise InputError(f"`max_passes` is a positive integer, if it is given; got {max_passes!r}")
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be a function of the progress, or None; got {callback!r}")
+
+
+def may_read_again(table: Table, left: int | None = None) -> bool:
+    """Whether rows may be read again for what nobody asked for: a second figure, a reason or a comparison.
+
+    ``left`` is the number of passes that are allowed, None for any. A pass over rows in parts takes long.
+    """
+    return table.held and (left is None or left >= LEAST_PASSES)
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,7 +42,7 @@ from confmax.optimize.auto import class_of
 from confmax.optimize.loop import MISSED, WarmStart, declared
 from confmax.optimize.warm import with_rules_of_sample
 from confmax.oracle import CountingOracle, make_oracle
-from confmax.solution.plan import Task, is_auto
+from confmax.solution.plan import Task, is_auto, may_read_again
 from confmax.solution.result import Solution, has_bound
 from confmax.solution.returned import best_rule, evaluated, refitted, solution_of
 from confmax.solution.second_objective import worth_of_single
@@ -227,9 +227,11 @@ def prepare(task: Task) -> Prepared:
 def _of_one_class(task: Task) -> Task:
     """Return the task with the class whose threshold answers it, if there is one."""
     limits = task.limits
-    if not task.plan.takes_threshold or (task.raw.in_one_place is None and limits is None):
+    if not task.plan.takes_threshold:
         return task
     k = class_of(task.metric, limits, task.raw.n_classes)
+    # without limits a search of rows in parts proves its result, and a threshold of a sample does not
+    k = task.raw.sorting(lambda: k, None) if limits is None else k
     if k is None:
         return task
     # a rule that never decides the class is no answer
@@ -304,9 +306,12 @@ def _believed(task: Task, share: Any) -> tuple[Task, Any]:
     if share is None or limits is None or not by_cuts:
         return task, share
     counts = np.asarray(share) >= LEAST_SHARE
-    raw = task.raw.in_one_place
-    if raw is None or not counts.ndim:
-        return task, share * counts
+    tested = task.raw.sorting(lambda: _tested(limits, task.raw.head, counts), None) if counts.ndim else None
+    return task if tested is None else task.but(limits=replace(limits, tested=tested)), share * counts
+
+
+def _tested(limits: Limits, raw: Part, counts: NDArray[np.bool_]) -> tuple[float, ...]:
+    """Return by how many rows each group (G,) is tested for ``limits``: zero where labels count or nothing passes."""
     from confmax.optimize.estimate import Estimate
     from confmax.optimize.threshold import Thresholds
 
@@ -320,7 +325,7 @@ def _believed(task: Task, share: Any) -> tuple[Task, Any]:
             # where no threshold passes there is nothing to choose from
             rows = rows if own.passed(cuts.confusions).any() else 0.0
         tested.append(rows)
-    return task.but(limits=replace(limits, tested=tuple(tested))), share * counts
+    return tuple(tested)
 
 
 def _method(task: Task, oracle: CountingOracle, table: Table | None) -> Solver:
@@ -413,7 +418,6 @@ def _as_labels_say(
 
 
 TOLERANCE = 1e-4  # to which the best value on the model is found
-LEAST_PASSES = 2  # for the value of the rule, and for those that the run starts from
 
 
 def with_model_bound(
@@ -445,7 +449,7 @@ def with_model_bound(
         return solution
     table = searched.table
     left = None if max_passes is None else max_passes - solution.n_passes
-    if solution.status is Status.STOPPED or not table.held or (left is not None and left < LEAST_PASSES):
+    if solution.status is Status.STOPPED or not may_read_again(table, left):
         return solution
     limits = None if limits is None else limits.untested
     oracle = searched.anew(make_oracle(table, "model"))

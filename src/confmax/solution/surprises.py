@@ -23,7 +23,7 @@ from confmax.metrics.shares import ACCURACY
 from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
 from confmax.rule.file import refuse_names
-from confmax.solution.plan import Task
+from confmax.solution.plan import Task, may_read_again
 from confmax.solution.result import Solution
 from confmax.solution.side_by_side import statistics_on_labels
 from confmax.tables import Table
@@ -97,7 +97,7 @@ def warn_of_surprises(solution: Solution, task: Task) -> None:
     for doubt in _unsupported(solution, limits):
         warn(doubt)
     # a table of costs says what a wrong decision costs, and the accuracy of argmax stands beside that of the rule
-    compared = raw.held and metric.gain is None and (metric.formula != ACCURACY or limits is not None)
+    compared = may_read_again(raw) and metric.gain is None and (metric.formula != ACCURACY or limits is not None)
     # a rule that is right more often than this is no surprise, whatever argmax reaches: no row is read
     compared &= _right(solution.statistics, raw.n_classes) < SURE
     if not (unused or compared):

@@ -195,20 +195,6 @@ class Table:
         """Whether all rows are in memory, in `head`, so that a pass over them takes little time."""
         return isinstance(self.parts, Memory)
 
-    @property
-    def in_one_place(self) -> Part | None:
-        """All rows, where they can be compared with each other; None of rows in parts, and of groups side by side."""
-        return self.head if self.held and self.layout is None else None
-
-    @property
-    def sorts_rows(self) -> bool:
-        """Whether the rows of every group can be sorted and searched; without groups, all rows.
-
-        Several labels of a sparse table are decided by what it stores, and a dense copy would be calibrated elsewhere.
-        """
-        apart = self.layout is None or not self.layout.shared
-        return self.held and apart and not (self.decisions.several and self.is_truncated)
-
     # --- what the rows are ----------------------------------------------------------------------------------------
 
     @property
@@ -416,6 +402,20 @@ class Table:
             raise ValueError(f"{what} needs all rows in memory, and this table is read in parts; {way_out}")
         return self.head
 
+    def sorting(self, work: Callable[[], T], otherwise: T, *, in_groups: bool = False) -> T:
+        """Return what ``work`` returns, which compares all rows in one place; ``otherwise`` where they are in parts.
+
+        Groups side by side are not compared with each other; ``in_groups`` the rows of every group are, or all rows
+        without groups. Several labels of a sparse table are then decided by what it stores, and a dense copy would be
+        calibrated elsewhere.
+        """
+        if in_groups:
+            here = self.layout is None or not self.layout.shared
+            here = here and not (self.decisions.several and self.is_truncated)
+        else:
+            here = self.layout is None
+        return work() if self.held and here else otherwise
+
     def each_row(self, work: Callable[[Part], tuple[NDArray[Any], ...]], what: str) -> list[NDArray[Any]]:
         """Return the arrays (n,) of what ``work`` gives for the rows (n,) of every part, in the order of the parts.
 
@@ -429,6 +429,13 @@ class Table:
                 f"pass at most {MOST_GATHERED:,} rows, such as a sample in an array",
             )
         return [np.concatenate(each) for each in zip(*self.each_part(work), strict=True)]
+
+    def of_weight(self) -> Table:
+        """Return the table of the rows that have weight: of rows in parts no others are read."""
+        if not self.held:
+            return self
+        some = self.head.of_weight()
+        return self if some is self.head else replace(Table.of(some), layout=self.layout)
 
     def rows_where(self, mask: NDArray[np.bool_]) -> Table:
         """Return the table of the raw rows that a ``mask`` (n,) chooses, in the order of `each_row`.
