@@ -15,6 +15,7 @@ Within limits, and for the smallest recall, the sample gives prices alone: those
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from confmax.optimize.loop import Problem, Solver, WarmStart, baselines, declare
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.rounding import MOVED
 from confmax.oracle import CountingOracle, same_estimate
-from confmax.tables import Oracle
+from confmax.tables import Oracle, Table
 
 # a sample has at least so many rows,
 SAMPLE_ROWS = 20_000
@@ -97,12 +98,15 @@ def with_rules_of_sample(solver: Solver, problem: Problem) -> Problem:
     On labels the best rules are searched among sorted rows, and only those of the sample are in one place. Without
     limits, with a certificate, and for rows in memory, the problem is returned as it is.
     """
-    oracle = problem.oracle
-    table = problem.oracle.table
-    rows = table.sample
-    if problem.limits is None or oracle.exact or rows is table:
+    if problem.limits is None or problem.oracle.exact:
         return problem
-    small = oracle.anew(same_estimate(oracle, rows))
+    return problem.oracle.table.on_sample(partial(_with_rules, solver, problem), problem)
+
+
+def _with_rules(solver: Solver, problem: Problem, sample: Table) -> Problem:
+    """Return a ``problem`` that starts with the best rules of a ``sample``, too."""
+    oracle = problem.oracle
+    small = oracle.anew(same_estimate(oracle, sample))
     # limits, and divisions by the class sizes, need every class in the sample
     if not (small.rows[oracle.rows > 0] > 0).all():
         return problem

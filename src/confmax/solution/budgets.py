@@ -202,14 +202,15 @@ def _allowed(task: LabelTask, weights: Array) -> Gains:
 
 def _on_sample(task: LabelTask) -> Sequence[Gains]:
     """Return the rules that the search finds on a sample of rows that lie in parts; none where all rows are here."""
-    table = task.table
-    if table.sample is table:
-        return ()
-    rows = table.sample.calibrated(None)
-    estimate = task.estimate
-    small = replace(task, table=rows, estimate=Estimate(rows, estimate.share, estimate.maps, estimate.barred))
-    _, found, _ = _searched(small, small.calibrated, small.estimate)
-    return found.single.atoms if task.plan.randomized is not True else found.mixture.atoms
+
+    def rules(sample: Table) -> Sequence[Gains]:
+        rows = sample.calibrated(None)
+        estimate = task.estimate
+        small = replace(task, table=rows, estimate=Estimate(rows, estimate.share, estimate.maps, estimate.barred))
+        _, found, _ = _searched(small, small.calibrated, small.estimate)
+        return found.single.atoms if task.plan.randomized is not True else found.mixture.atoms
+
+    return task.table.on_sample(rules, ())
 
 
 def _named(task: LabelTask) -> dict[str, Any]:

@@ -346,6 +346,10 @@ class Table:
         """The table of the rows that are in memory: the table itself where these are all."""
         return self if self.held else replace(Table.of(self.head), layout=self.layout)
 
+    def on_sample(self, work: Callable[[Table], T], otherwise: T) -> T:
+        """Return what ``work`` makes of the sample of rows in parts; ``otherwise`` where all rows are here."""
+        return otherwise if self.held else work(self.sample)
+
     def sampled(self, fraction: float) -> Table:
         """Return the table of about this ``fraction`` of the rows of `head`, chosen by the hash of what is in them."""
         return replace(Table.of(self.head.sampled(fraction)), layout=self.layout)
