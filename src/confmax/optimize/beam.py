@@ -2,7 +2,7 @@
 
 The rules that the model generates lie near the model's optimum, and those of the labels may lie elsewhere. So the best
 rules met are improved on the labels themselves: of each, every value of every single coefficient is compared
-(`optimize/coordinate.py`), and the best values of several coefficients are tried together. Where several limits bind,
+(`optimize/breakpoints.py`), and the best values of several coefficients are tried together. Where several limits bind,
 no single coefficient moves without missing one. Rules are therefore compared by their value less a penalty for what
 they miss, a few times its price. If that improves nothing, they are compared by what they miss first, and by their
 value second. Then all coefficients of the best rule are moved at random, and the search begins again from there. On
@@ -13,7 +13,7 @@ The most that a metric, and the functions of limits, reach where every statistic
 A linear function is largest where the statistics with positive coefficients are largest and the others smallest. The
 objectives of column generation rise with linear functions, or are ratios of them, so the same corners bound them. A
 search along one coefficient uses the bounds to leave out stretches on which nothing can be better
-(`optimize/coordinate.py`).
+(`optimize/breakpoints.py`).
 """
 
 from __future__ import annotations

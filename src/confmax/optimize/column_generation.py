@@ -11,7 +11,7 @@ On labels the oracle's answers are not maximisers, and a search that follows onl
 rules of the smallest recall are therefore generated on the model confusion first, and mixed on label counts. If the
 model is wrong, the best rules for the labels lie far from all of these: where it is confident and wrong, its rules
 alone reached .70 on one table where .80 is possible. So the search then runs on the labels: all other weights of the
-best single rule are fixed, and every value of one class weight is compared (`optimize/coordinate.py`). The comparison
+best single rule are fixed, and every value of one class weight is compared (`optimize/breakpoints.py`). The comparison
 uses a soft minimum, which improves even where the smallest recall does not. Each of these rounds also follows the
 prices. This search reaches the highest values on tuning rows, but lower values than the conditional gradient on
 held-out rows.
