@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -9,20 +10,22 @@ from typing import Any
 import numpy as np
 
 from confmax.cli import app
-from confmax.cli.columns import TABLE_OPTIONS, TableOptions, read_rows
+from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, read_rows
 from confmax.cli.in_parts import refuse_several
 from confmax.cli.label_columns import read_label_rows
 from confmax.cli.label_options import label_source, only_options, refuse_label_options, show_label_source
 from confmax.cli.matching import check_applies, check_limits, name_beside
 from confmax.cli.outputs import check_output, refuse_same, write_file
 from confmax.cli.show import Document, Page, between, number, print_document, show_source, source_document
-from confmax.cli.tables import read_frame
+from confmax.cli.tables import Frame, read_frame
 from confmax.cli.texts import joined
 from confmax.cli.tune import named_metric
+from confmax.constraints import Constraint
 from confmax.constraints import resolve as resolve_constraints
 from confmax.frontiers import Frontier
 from confmax.frontiers import frontier as tuned
 from confmax.frontiers.levels import checked_levels, read_limit
+from confmax.metrics import Metric
 from confmax.metrics import labels as label_metrics
 from confmax.plotting import FrontierDisplay
 from confmax.plotting.shared import check_installed
@@ -42,13 +45,8 @@ PICTURES = (".png", ".svg", ".pdf")
 def frontier(file: Path, plot: Path | None, over: str, levels: int | list[float], as_json: bool, **more: Any) -> None:
     """Run `confmax frontier`."""
     decisions = decisions_of(more.pop("decisions"))
-    name, params = more.pop("metric"), more.pop("params")
-    if decisions.several:
-        only_options(_OF_LABELS, "--decisions means")
-        metric = label_metrics.get(name, None, **params)
-    else:
-        refuse_label_options("several labels per row", "give --decisions any, or leave it out")
-        metric = named_metric(name, params, None)
+    metric_of, rows_of = (_label_metric, _label_rows) if decisions.several else (_metric, _rows)
+    metric = metric_of(more.pop("metric"), more.pop("params"))
     # what no file could make right is refused before the file is read
     moved, asked = read_limit(over)
     checked_levels(levels, asked)
@@ -65,10 +63,7 @@ def frontier(file: Path, plot: Path | None, over: str, levels: int | list[float]
     more["calibration"] = None if more["calibration"] == "none" else more["calibration"]
     with Bar("tuning", "levels") as bar:
         refuse_several(file, "confmax.frontier")
-        rows = (read_label_rows if decisions.several else read_rows)(read_frame(file, options.sep), options)
-        if not decisions.several:
-            check_applies(metric, rows)
-            check_limits(limits, rows)
+        rows, source = rows_of(read_frame(file, options.sep), options, metric, limits)
         app.warn(*rows.notes)
         if abstain is not None:
             more["abstain"] = name_beside(abstain, rows.classes)
@@ -77,7 +72,6 @@ def frontier(file: Path, plot: Path | None, over: str, levels: int | list[float]
             found = tuned(metric, over, **rows.arguments, **settings)
         except Infeasible as error:
             app.fail(error.sentence, 3)
-    source = label_source(rows) if decisions.several else source_document(rows)
     document: Document = {**source, **found.to_dict()}
     reached = np.array([point["level"] for point in document["points"]])
     missing = [level for level in ([] if isinstance(levels, int) else levels) if not np.isclose(reached, level).any()]
@@ -87,6 +81,34 @@ def frontier(file: Path, plot: Path | None, over: str, levels: int | list[float]
         _draw(found, plot)
         document["plot_file"] = str(plot)
     print_document(document, as_json, _show, plot)
+
+
+def _metric(name: str, params: Mapping[str, Any]) -> Metric:
+    """Return a metric of one class for every row; options of several labels are refused."""
+    refuse_label_options("several labels per row", "give --decisions any, or leave it out")
+    return named_metric(name, params, None)
+
+
+def _label_metric(name: str, params: Mapping[str, Any]) -> Metric:
+    """Return a metric of several labels per row; options that these do not take are refused."""
+    only_options(_OF_LABELS, "--decisions means")
+    return label_metrics.get(name, None, **params)
+
+
+def _rows(
+    frame: Frame, options: TableOptions, metric: Metric, limits: tuple[Constraint, ...]
+) -> tuple[FileRows, Document]:
+    """Return rows of one class each, and their source; what has no value on them is refused."""
+    rows = read_rows(frame, options)
+    check_applies(metric, rows)
+    check_limits(limits, rows)
+    return rows, source_document(rows)
+
+
+def _label_rows(frame: Frame, options: TableOptions, *_: Any) -> tuple[FileRows, Document]:
+    """Return rows of several labels each, and their source."""
+    rows = read_label_rows(frame, options)
+    return rows, label_source(rows)
 
 
 def _draw(found: Frontier, path: Path) -> None:
