@@ -76,8 +76,7 @@ def dump(rule: Any, calibrator: Any) -> str:
         fields["abstain"] = rule.abstain
     if getattr(rule, "positive", 1) == 0:
         fields["positive"] = 0
-    if rule.decisions.several:
-        fields["decisions"] = rule.decisions.argument
+    fields |= rule.decisions.written()
     if calibrator is not None:
         fields["calibration"] = _calibration_of(calibrator)
     fields |= groups

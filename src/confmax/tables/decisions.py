@@ -65,6 +65,10 @@ class Decisions:
             return "any"
         return ("at_most", self.most) if self.positive else self.most
 
+    def written(self) -> dict[str, Any]:
+        """Return the field of these in a rule file; a rule of one class has none."""
+        return {"decisions": self.argument} if self.several else {}
+
     def __str__(self) -> str:
         if not self.several:
             return "one class for every row"
