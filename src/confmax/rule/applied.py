@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from confmax.errors import InputError
 from confmax.rule.batch import OneCap, cut_in_parts
-from confmax.rule.forms import form_of
 from confmax.rule.parts import refuse_other_groups
 from confmax.tables.draws import given_keys, is_whole
 from confmax.tables.labels import Coded, is_missing
@@ -89,7 +88,7 @@ def predict_batches(
     >>> [part.tolist() for part in rule.predict_batches(confmax.open_table(file))]
     [['yes', 'no']]
     """
-    form = form_of(rule)
+    form = rule.form
     return (
         form.named(rule, part.decided) for part in decided_parts(rule, opened_rows(table), keys=keys, at_most=at_most)
     )
@@ -165,7 +164,7 @@ def write_parquet(
     if not isinstance(names, bool):
         raise ValueError(f"names is True for names of classes, or False for their indices; got {names!r}")
     counts = np.zeros(len(rule.class_names), dtype=np.int64)
-    form = form_of(rule)
+    form = rule.form
     added = form.added(rule, output, names=names)
 
     def columns(part: DecidedPart) -> Mapping[str, Any]:
@@ -244,7 +243,7 @@ def decided_parts(
     keep: Sequence[str] = (),
 ) -> Iterator[DecidedPart]:
     """Return an iterator over the parts of an opened table with their decisions."""
-    batch = None if at_most is None else form_of(rule).cap(rule, at_most)
+    batch = None if at_most is None else rule.form.cap(rule, at_most)
     refuse_other_groups(rule, None, () if not rule.groups_known else None)
     if not rule.groups_known:
         raise ValueError(
@@ -268,7 +267,7 @@ def _decided(rule: Any, source: Any, keys: str | None, batch: OneCap | None) -> 
     cut = None
     if batch is not None:
         cut = cut_in_parts(batch, source.n_rows, lambda work: source.run(partial(_on_part, work, rule, keys)))
-    work = form_of(rule).work(rule) if batch is None else batch.ranked
+    work = rule.form.work(rule) if batch is None else batch.ranked
     kept = 0
     for number, found in enumerate(source.run(partial(_with_columns, work, rule, keys))):
         if found is None:
@@ -294,7 +293,7 @@ def _on_part(work: Callable[..., Any], rule: Any, keys: str | None, part: RawPar
     if len(part.proba) == 0:
         return None
     with naming(part.name):
-        of_rows = form_of(rule).keys
+        of_rows = rule.form.keys
         own = of_rows(rule, part.proba) if keys is None else keys_of(part.beside.column(keys), keys)
         given = {} if own is None else {"keys": own}
         if rule.groups:

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion
 from confmax.errors import InputError
-from confmax.rule.forms import form_of
 from confmax.tables.kinds import host_rows, refuse_elsewhere
 from confmax.tables.normalize import rows_to_decide
 from confmax.tables.partitioned import is_opened, is_stream
@@ -212,7 +211,7 @@ class Sums:
 
         Decisions are indices (n,), or of a `LabelRule` 0 and 1 (n, L).
         """
-        form = form_of(rule)
+        form = rule.form
         # thresholds on given probabilities need no calibration, and counts do
         P = host_rows(form.calibrated(rule, rule.checked(proba)))
         n, K = P.shape
@@ -310,7 +309,7 @@ def expected_counts(rule: Any, proba: Any, *, level: float = LEVEL, **how: Any) 
     refuse_elsewhere(proba, "counts are of rows in memory or in parts; pass an array, or a table from open_table")
     # the rows that ``predict`` reads
     proba = rows_to_decide(proba, rule.class_names[: rule.n_classes], normalize=how.pop("normalize", False))
-    decided = form_of(rule).work(rule)(proba, **how)
+    decided = rule.form.work(rule)(proba, **how)
     with warnings.catch_warnings():
         # what the names of columns say was said when the rows were decided
         warnings.simplefilter("ignore", UserWarning)

@@ -21,6 +21,7 @@ from confmax.confusion import Array, CostTable, Gains, Layout
 from confmax.lazily import MethodOf
 from confmax.rule import file
 from confmax.rule.counts import expected_counts
+from confmax.rule.forms import OF_ONE_CLASS, Form
 from confmax.rule.on_tables import decided, evaluate, same_calibrator
 from confmax.rule.order import reordered
 from confmax.rule.parts import answer, in_groups, mixed, refuse_other_groups
@@ -115,6 +116,7 @@ class DecisionRule:
     positive: int = 1
     columns: tuple[str, ...] = ()
     decisions: ClassVar[Decisions] = ONE
+    form: ClassVar[Form] = OF_ONE_CLASS
 
     def __post_init__(self) -> None:
         """Refuse numbers that cannot be applied, and keep names as plain Python values, which a file can hold."""

@@ -1,6 +1,6 @@
 """The two forms of what a rule decides: an index for every row, or for each label of a row whether the row gets it.
 
-Whatever applies rules, counts what they decide or writes it asks `form_of`, and does not ask which rule it has.
+Whatever applies rules, counts what they decide or writes it asks a rule for its `form`, and does not ask which it is.
 """
 
 from __future__ import annotations
@@ -146,11 +146,6 @@ class _OfLabels:
 
 
 OF_ONE_CLASS, OF_LABELS = _OfOneClass(), _OfLabels()
-
-
-def form_of(rule: Any) -> Form:
-    """Return the form of what a `DecisionRule` or a `LabelRule` decides."""
-    return OF_LABELS if rule.decisions.several else OF_ONE_CLASS
 
 
 def _of_one_type(classes: NDArray[Any]) -> NDArray[Any]:

@@ -21,6 +21,7 @@ from confmax.places import write_whole
 from confmax.rule import file
 from confmax.rule.applied import predict_batches, write_parquet
 from confmax.rule.counts import expected_counts
+from confmax.rule.forms import OF_LABELS, Form
 from confmax.rule.html import titled_table
 from confmax.rule.shares import LabelShares
 from confmax.tables import kinds
@@ -84,6 +85,7 @@ class LabelRule:
     tuned_on: Fingerprint | None = None
     shares: LabelShares | None = None
     columns: tuple[str, ...] = ()
+    form: ClassVar[Form] = OF_LABELS
     # what a rule of one class for every row may have beside this
     groups: ClassVar[tuple[Any, ...]] = ()
     abstain: ClassVar[None] = None
