@@ -13,14 +13,13 @@ from confmax.cli import app
 from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, read_rows
 from confmax.cli.in_parts import refuse_several
 from confmax.cli.label_columns import read_label_rows
-from confmax.cli.label_options import label_source, only_options, refuse_label_options, show_label_source
+from confmax.cli.label_options import label_source, only_options, refuse_label_options
 from confmax.cli.matching import check_applies, check_limits, name_beside
 from confmax.cli.outputs import check_output, refuse_same, write_file
 from confmax.cli.show import Document, Page, between, number, print_document, show_source, source_document
 from confmax.cli.tables import Frame, read_frame
 from confmax.cli.texts import joined
 from confmax.cli.tune import named_metric
-from confmax.constraints import Constraint
 from confmax.constraints import resolve as resolve_constraints
 from confmax.frontiers import Frontier
 from confmax.frontiers import frontier as tuned
@@ -84,20 +83,16 @@ def frontier(file: Path, plot: Path | None, over: str, levels: int | list[float]
 
 
 def _metric(name: str, params: Mapping[str, Any]) -> Metric:
-    """Return a metric of one class for every row; options of several labels are refused."""
     refuse_label_options("several labels per row", "give --decisions any, or leave it out")
     return named_metric(name, params, None)
 
 
 def _label_metric(name: str, params: Mapping[str, Any]) -> Metric:
-    """Return a metric of several labels per row; options that these do not take are refused."""
     only_options(_OF_LABELS, "--decisions means")
     return label_metrics.get(name, None, **params)
 
 
-def _rows(
-    frame: Frame, options: TableOptions, metric: Metric, limits: tuple[Constraint, ...]
-) -> tuple[FileRows, Document]:
+def _rows(frame: Frame, options: TableOptions, metric: Metric, limits: Any) -> tuple[FileRows, Document]:
     """Return rows of one class each, and their source; what has no value on them is refused."""
     rows = read_rows(frame, options)
     check_applies(metric, rows)
@@ -121,7 +116,7 @@ def _draw(found: Frontier, path: Path) -> None:
 
 def _show(page: Page, document: Document) -> None:
     """Print the frontier as a table."""
-    (show_label_source if "label_columns" in document else show_source)(page, document)
+    show_source(page, document)
     points = document["points"]
     estimate = "expected from the probabilities" if document["confusion"] == "model" else document["confusion"]
     metric = document["unit"] or document["metric"]

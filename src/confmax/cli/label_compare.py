@@ -18,10 +18,10 @@ from confmax.cli.columns import FileRows, TableOptions
 from confmax.cli.comparing import among_kept, best_of, show_differences, show_limits_of_files, show_values, values_of
 from confmax.cli.judging import bootstrap_document, say_verdicts, verdict_documents
 from confmax.cli.label_columns import read_label_rows
-from confmax.cli.label_options import label_source, only_options, show_label_source
+from confmax.cli.label_options import label_source, only_options
 from confmax.cli.label_scores import limit_cells, limit_documents
 from confmax.cli.outputs import load_any_rule
-from confmax.cli.show import Document, Page, number, print_document
+from confmax.cli.show import Document, Page, number, print_document, show_source
 from confmax.cli.tables import read_frame
 from confmax.cli.texts import joined
 from confmax.confusion import Array
@@ -278,7 +278,7 @@ def _without_folds(
 
 def _show(page: Page, document: Document) -> None:
     """Print the values of every rule, what it makes of limits, and its differences to the first plain one."""
-    show_label_source(page, document)
+    show_source(page, document)
     per_row = {row["rule"]: number(row["labels_per_row"]) for row in document["rules"]}
     show_values(page, document, ("labels per row", per_row))
     page.say(f"Rows have {number(document['true_labels_per_row'])} true labels on average.")

@@ -14,9 +14,8 @@ from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions
 from confmax.cli.in_parts import is_read_in_parts, label_rows_in_parts
 from confmax.cli.label_columns import read_label_rows
-from confmax.cli.show import Document, Page, number, show_source, source_document
+from confmax.cli.show import Document, number, source_document
 from confmax.cli.tables import read_frame
-from confmax.cli.texts import joined
 from confmax.rule import LabelRule
 from confmax.tables.partitioned.parts import RowsRead
 
@@ -68,13 +67,6 @@ def labelled_rows(rule: LabelRule, file: Path, more: Mapping[str, Any], progress
 def label_source(rows: FileRows) -> Document:
     """Return which rows and columns were used, with the columns of labels."""
     return {**source_document(rows), "label_columns": list(rows.options.label_columns)}
-
-
-def show_label_source(page: Page, document: Document) -> None:
-    """Print which rows and columns were used."""
-    show_source(page, document)
-    if document["label_columns"]:
-        page.items({"labels": joined(document["label_columns"], 20)})
 
 
 def labels_per_row(document: Mapping[str, Any]) -> dict[str, str]:

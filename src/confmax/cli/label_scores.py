@@ -13,15 +13,8 @@ from confmax.calibration.words import which_labels
 from confmax.cli import app
 from confmax.cli.counts import counts_document, few_classes
 from confmax.cli.judging import bootstrap_document, say_verdicts, verdict_documents, with_interval
-from confmax.cli.label_options import (
-    label_source,
-    labelled_rows,
-    labels_per_row,
-    only_options,
-    show_label_source,
-    threshold,
-)
-from confmax.cli.show import Document, Page, between, finite, number, print_document
+from confmax.cli.label_options import label_source, labelled_rows, labels_per_row, only_options, threshold
+from confmax.cli.show import Document, Page, between, finite, number, print_document, show_source
 from confmax.evaluate import Score, check_bootstrap
 from confmax.evaluate.label_figures import f1_of_labels, rows_of_labels
 from confmax.evaluate.label_lines import JudgedLabels, judge_labels
@@ -176,7 +169,7 @@ def _labels(rule: LabelRule, judged: JudgedLabels, scores: Score) -> list[Docume
 
 def _show(page: Page, document: Document, rule: LabelRule, *, every: bool) -> None:
     """Print ``every`` metric of the ``rule`` that the document holds, or the usual ones, and its labels."""
-    show_label_source(page, document)
+    show_source(page, document)
     how = {} if rule.thresholds is not None else {"a row gets": which_labels(rule)}
     tuned_for = f"tuned for {document['tuned_for'] or 'an unnamed metric'}"
     page.items({"rule": tuned_for, **how, **labels_per_row(document), **document["counts"]["told"]})

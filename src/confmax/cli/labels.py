@@ -22,7 +22,7 @@ from confmax.cli.constraints import constraint_document, constraint_lines
 from confmax.cli.counts import counts_document, few_classes, show_expected, taken_in_words
 from confmax.cli.in_parts import label_rows_in_parts, refuse_several
 from confmax.cli.label_columns import read_label_rows
-from confmax.cli.label_options import label_source, labels_per_row, only_options, show_label_source, threshold
+from confmax.cli.label_options import label_source, labels_per_row, only_options, threshold
 from confmax.cli.outputs import check_rule_output, one_result, save_rule, write_parts, writing
 from confmax.cli.report import check_tune, write_label_page
 from confmax.cli.show import Document, Page, finite, number, print_document, show_source, source_document
@@ -140,7 +140,7 @@ def _solution_document(solution: LabelSolution) -> Document:
 
 def _show(page: Page, document: Document, solution: LabelSolution) -> None:
     """Print what `tune` found."""
-    show_label_source(page, document)
+    show_source(page, document)
     how = how_counted(document["confusion"], document["model_share"])
     page.say("", f"{document['metric']} on the tuning rows, {how}; {solution.rule.decisions}", style="bold")
     items = {

@@ -183,3 +183,5 @@ def show_source(page: Page, about: Document) -> None:
         items["columns"] = joined(columns, 20)
     items |= {f"{key}s": about[key] for key in ("label", "weight") if about[key] is not None}
     page.items(items)
+    if about.get("label_columns"):
+        page.items({"labels": joined(about["label_columns"], 20)})
