@@ -15,9 +15,9 @@ import confmax
 from confmax import metrics
 from confmax.checks import check_metric
 from confmax.confusion import Confusion, Gains
+from confmax.confusion.ties import with_ties_broken
 from confmax.metrics.alignment import aligned
 from confmax.oracle import decide
-from confmax.oracle.ties import with_ties_broken
 from tests.helpers import all_deterministic_confusions
 
 NAMES = ["VF", "F", "M", "L"]

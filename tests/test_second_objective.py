@@ -12,9 +12,9 @@ import confmax
 from benchmarks import second_objective as benchmark
 from benchmarks.harness import Data
 from confmax.confusion import Confusion, Gains, Layout
+from confmax.confusion.ties import never_told_apart, with_ties_broken
 from confmax.optimize import Status
 from confmax.oracle import decide
-from confmax.oracle.ties import never_told_apart, with_ties_broken
 from confmax.solution import second_objective
 from tests.helpers import all_deterministic_confusions
 

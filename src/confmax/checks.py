@@ -13,11 +13,11 @@ from functools import partial
 import numpy as np
 
 from confmax.confusion import Array, Confusion, Gains
+from confmax.confusion.ties import with_ties_broken
 from confmax.metrics import Metric, resolve
 from confmax.metrics.structure import STEPS, random_confusion, random_rows, refutation
 from confmax.optimize import Mixture, Problem, Solver, baselines, run
 from confmax.oracle import BACKENDS, CountingOracle, make_oracle
-from confmax.oracle.ties import with_ties_broken
 from confmax.tables import Oracle, Table, make_table
 
 __all__ = ["check_metric", "check_oracle", "check_solver", "random_confusion", "random_table"]

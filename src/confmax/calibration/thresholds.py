@@ -159,8 +159,8 @@ def decided_from(gain: Gains, k: int, dtype: Any) -> float:
 def class_cut(gain: Gains) -> tuple[int, float] | None:
     """Return which class a gain decides by its probability alone, and from which probability on, after any calibration.
 
-    The most probable other class is decided below the cut (`confmax.oracle.ties`), which is infinite, of either sign,
-    if the probability does not matter. None for other gains, and for those of two classes.
+    The most probable other class is decided below the cut (`confmax.confusion.ties`). The cut is infinite, of either
+    sign, if the probability does not matter. None for other gains, and for those of two classes.
     """
     first = class_first(gain) if gain.n_classes > 2 else None
     return None if first is None or first.others is not None else (first.k, first.cut)

@@ -19,6 +19,7 @@ import numpy as np
 from confmax import optimize
 from confmax.calibration.words import describe
 from confmax.confusion import Array
+from confmax.confusion.ties import with_ties_broken
 from confmax.constraints import Constraint, Limits, least_coverage
 from confmax.constraints.binding import judged
 from confmax.constraints.outcomes import outcomes
@@ -47,7 +48,6 @@ from confmax.optimize.abstaining import first_rules
 from confmax.optimize.along import along
 from confmax.optimize.column_generation import refused_within_limits
 from confmax.oracle import CountingOracle, make_oracle
-from confmax.oracle.ties import with_ties_broken
 from confmax.rule import DecisionRule
 from confmax.tables import Table, make_table
 from confmax.tables.precision import held

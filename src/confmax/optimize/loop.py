@@ -18,7 +18,6 @@ from confmax.metrics.ratios import ROUNDING, Ratios
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.rounding import BINDS, DIGITS, HALF_DIGITS, NEGLIGIBLE, SINGLE
 from confmax.oracle import CountingOracle
-from confmax.oracle.ties import with_ties_broken
 from confmax.tables.columns import warn
 
 if TYPE_CHECKING:
@@ -127,11 +126,8 @@ class Problem:
 
     def ask(self, gains: Gains) -> Confusion:
         """Return the oracle's answers to ``gains`` (a batch). This takes one pass."""
-        table = self.oracle.table
-        if not table.decisions.several:
-            # the rule that is returned breaks these ties, and limits may read which class gets them
-            gains = with_ties_broken(gains, table.layout)
-        return self.oracle.maximize(gains, matrix=self.needs_matrix)
+        # the rule that is returned breaks these ties, and limits may read which class gets them
+        return self.oracle.maximize(self.oracle.table.with_ties_broken(gains), matrix=self.needs_matrix)
 
     def value(self, confusion: Confusion) -> float:
         """Return the objective at one ``confusion``, NaN as minus infinity."""

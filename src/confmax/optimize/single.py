@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
+from confmax.confusion.ties import never_told_apart
 from confmax.optimize.loop import Incumbent, Problem, Step, best_answer
 from confmax.optimize.masters.protocol import Optimum
 from confmax.optimize.path_query import normalised
 from confmax.optimize.points import Space
 from confmax.optimize.query import DualQueries, second_derivative
 from confmax.optimize.rounding import BEST, BINDS, ROUNDS, SINGLE
-from confmax.oracle.ties import never_told_apart
 
 # of a generation after the first, which takes `ROUNDS`
 FURTHER = 6

@@ -211,8 +211,8 @@ def _best_on(metric: Metric, table: Any, n_decisions: int) -> Gains:
     """Return the gain of the best single rule on the model's confusion of a calibrated ``table``."""
     # a rule that is applied loads no solver
     from confmax import optimize
+    from confmax.confusion.ties import with_ties_broken
     from confmax.oracle import CountingOracle, make_oracle
-    from confmax.oracle.ties import with_ties_broken
 
     oracle = CountingOracle(make_oracle(table))
     matrix = metric.statistics == "matrix"

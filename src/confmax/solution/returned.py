@@ -10,6 +10,7 @@ import numpy as np
 from confmax.calibration import Calibration
 from confmax.calibration.thresholds import abstaining_class_cuts
 from confmax.confusion import MAX_MATRIX_CLASSES, Confusion
+from confmax.confusion.ties import with_ties_broken
 from confmax.constraints.proportions import counted_rows, interval, trials
 from confmax.evaluate.decided import in_rows
 from confmax.metrics.alignment import class_asked_about, extra_names
@@ -18,7 +19,6 @@ from confmax.metrics.user import refuse_infinite
 from confmax.metrics.views import view, without_view
 from confmax.optimize import Mixture, Outcome, Problem, Status
 from confmax.oracle import make_oracle
-from confmax.oracle.ties import with_ties_broken
 from confmax.rule import DecisionRule
 from confmax.rule.counts import Counts
 from confmax.solution.plan import Task
@@ -268,7 +268,7 @@ def evaluated(problem: Problem, table: Table, mixture: Mixture, seed: int) -> Ev
 
     metric = problem.metric
     (gains, weights) = mixture.gathered()
-    gains = problem.oracle.allowed(with_ties_broken(gains, table.layout))
+    gains = problem.oracle.allowed(table.with_ties_broken(gains))
     # a metric that brings its own decisions, such as a table of costs, names them
     names = metric.names and metric.names[1]
     layout = table.layout

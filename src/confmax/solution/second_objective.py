@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
+from confmax.confusion.ties import never_told_apart
 from confmax.constraints.proportions import counted_rows, trials
 from confmax.metrics import Metric, get
 from confmax.metrics.first_order import TINY, FirstOrder, Formula
@@ -26,7 +27,6 @@ from confmax.metrics.structure import AffineFunctions, Linear
 from confmax.metrics.views import view, without_view
 from confmax.optimize.loop import Outcome, Problem, Status, run
 from confmax.optimize.mixture import Mixture
-from confmax.oracle.ties import never_told_apart
 
 if TYPE_CHECKING:
     from confmax.constraints import Limits
@@ -290,7 +290,7 @@ def _decides_for_accuracy(problem: Problem, gain: Gains, chosen: Mixture) -> boo
 def decides_most_probable(gain: Gains, places: NDArray[np.intp]) -> bool:
     """Whether one ``gain`` decides the most probable one of some classes wherever it decides any of them.
 
-    They then have one weight and one offset; without a weight, the tie is broken (`confmax.oracle.ties`).
+    They then have one weight and one offset; without a weight, the tie is broken (`confmax.confusion.ties`).
     """
     if never_told_apart(gain)[places].all():
         return True

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array, Confusion, Gains, Layout
+from confmax.confusion.ties import with_ties_broken
 from confmax.errors import InputError
 from confmax.tables.decisions import Decisions
 from confmax.tables.fingerprints import Fingerprint
@@ -289,6 +290,10 @@ class Table:
     def without(self, gains: Gains, barred: NDArray[np.bool_]) -> Gains:
         """Return ``gains`` that decide none of the classes that are ``barred`` (K,)."""
         return gains.without(barred, several=self.layout is not None or self.decisions.several)
+
+    def with_ties_broken(self, gains: Gains) -> Gains:
+        """Return ``gains`` that decide the most probable of classes that tie; those of labels as they are."""
+        return gains if self.decisions.several else with_ties_broken(gains, self.layout)
 
     def fingerprint(self) -> Fingerprint | None:
         """Return what tells these labelled rows from others; None where it is not known."""

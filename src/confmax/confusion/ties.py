@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.confusion import Array, Gains, Layout
+from confmax.confusion.blocks import Layout
+from confmax.confusion.statistics import Array, Gains
 
 # of the largest coefficient: beside a score of the table's precision nothing, among themselves exact
 UNSEEN = 2.0**-70
