@@ -218,10 +218,13 @@ class Levels:
     denominators: Array
 
     @classmethod
-    def start(cls, parts: Ratios, rules: tuple[Mixture, ...]) -> Levels:
-        """Start from the best of the rules for each ratio."""
-        values = np.array([parts.values(rule.confusion) for rule in rules])
-        D = np.array([parts.denominators(rule.confusion) for rule in rules])
+    def start(cls, problem: Problem, parts: Ratios) -> Levels | None:
+        """Start from the best of the starting rules for each ratio; None where the separate maxima are not searched."""
+        # sorted columns have shown those of labels; gains of distances, or of a table of gains, are not reduced ones
+        if parts.top.full is not None or parts.top.power or problem.oracle.table.decisions.several:
+            return None
+        values = np.array([parts.values(rule.confusion) for rule in problem.starts])
+        D = np.array([parts.denominators(rule.confusion) for rule in problem.starts])
         best = values.argmax(axis=0)
         place = np.arange(values.shape[1])
         return cls(parts, values[best, place], np.full(len(place), np.inf), D[best, place])
@@ -291,8 +294,8 @@ def rules_of_few(problem: Problem, parts: Ratios) -> tuple[Mixture, ...]:
     There a climb from other rules may end where a class is not decided at all.
     """
     oracle = problem.oracle
-    levels = Levels.start(parts, problem.starts)
-    if not oracle.exact or oracle.table.decisions.several or not levels.all_but_one(problem):
+    levels = Levels.start(problem, parts) if oracle.exact else None
+    if levels is None or not levels.all_but_one(problem):
         return ()
     for _ in range(ROUNDS):
         if levels.is_closed(problem.tol) or problem.max_passes - oracle.n_passes <= 2 * ROUNDS:
@@ -353,12 +356,11 @@ class Stationary(Solver):
         many = len(problem.metric.classes or rows) * len(rows) > MAX_RATIOS**2
         is_single_ratio = problem.metric.structure.is_ratio
         parts = None if many and not is_single_ratio else problem.ratios()
-        levels = None
+        levels = None if parts is None else Levels.start(problem, parts)
         # further decisions have no class to divide by
         roots = Gains.reduced(np.divide(1.0, np.sqrt(rows), out=np.zeros(len(rows)), where=rows > 0))
         waiting: tuple[Gains, ...] = (roots,) if problem.n_decisions == len(rows) else ()
-        # those of distances, and of a table of gains, have no reduced gains to add up
-        if parts is not None and parts.top.full is None and not parts.top.power:
+        if parts is not None and levels is not None:
             few = best_spread(problem, parts)
             if few is not None:
                 mixture, bound = few
@@ -367,9 +369,7 @@ class Stationary(Solver):
                 return StationaryState(rules, waiting, None, problem.best((problem.start, mixture)), bound=bound)
             # one gain per class and pass is much beside the climb's own, unless nothing else bounds the sum
             few_ratios = len(parts.weights) <= FEW_RATIOS or len(rows) > MOST_CLASSES or not (parts.floor > 0).all()
-            # of several labels, sorted columns have shown the separate maxima before
-            known = problem.oracle.table.decisions.several
-            levels = Levels.start(parts, problem.starts) if few_ratios and not known else None
+            levels = levels if few_ratios else None
         bounded = parts if problem.certify and not is_single_ratio else None
         return StationaryState(problem.starts, waiting, levels, problem.start, bounded)
 

@@ -39,17 +39,16 @@ AHEAD = 1e-6  # of a row's score: by how much the class that a rule decides is a
 
 
 def best_spread(problem: Problem, parts: Ratios) -> tuple[Mixture, float] | None:
-    """Return a mixture that is locally the best, and a bound; it takes two passes.
+    """Return a mixture that is locally the best, and a bound, for one class per row; it takes two passes.
 
-    None where there are many rows or few passes, several labels per row, decisions beside the classes, or a denominator
-    that vanishes or that a row leaves as it is, and where rows with the same probabilities share classes: no rule
-    decides them differently.
+    None where there are many rows or few passes, groups, decisions beside the classes, or a denominator that vanishes
+    or that a row leaves as it is, and where rows with the same probabilities share classes: no rule decides them
+    differently.
     """
     oracle = problem.oracle
     table = oracle.table
     few = table.n_rows <= MOST_ROWS and problem.max_passes - oracle.n_passes > LEAST_PASSES
-    alone = table.layout is None and not table.decisions.several
-    scores = Scores.of(parts) if few and oracle.exact and alone else None
+    scores = Scores.of(parts) if few and oracle.exact and table.layout is None else None
     if scores is None or problem.n_decisions > table.n_classes:
         return None
     scores = scores.some((oracle.rows[scores.classes] > 0.0) & ~oracle.barred[scores.classes])
