@@ -129,10 +129,10 @@ def choose(
     blended : bool
         Whether the confusion matrix is a blend. "auto" then avoids solvers that fit the estimate too closely.
     table : Table or None
-        The rows, which "auto" has sorted where they are in one place and one class is decided for each; None where they
-        are. Of several labels two columns are two labels, and no two sides of a threshold.
+        The rows, which "auto" has sorted where they are in one place; None where they are.
     sorts : bool
-        Whether "auto" may choose a solver that sorts rows.
+        Whether "auto" may choose a solver that sorts rows: one class is decided for each. Of several labels two columns
+        are two labels, and no two sides of a threshold.
     limited : bool
         Whether there are constraints, which only column generation and the search for one class take.
     one_class : bool
@@ -145,7 +145,7 @@ def choose(
     """
     if isinstance(solver, str) and solver == "auto" and (limited or one_class):
         return SOLVERS["class_threshold"]() if one_class else _made(_WITHIN_LIMITS)
-    sorts &= table is None or (table.sorting(lambda: True, False) and not table.decisions.several)
+    sorts &= table is None or table.sorting(lambda: True, False)
     chosen = _unlimited(solver, metric, n_classes, n_decisions, exact=exact, blended=blended, sorts=sorts)
     if limited and not declared(chosen, "takes_limits"):
         raise ValueError(f"{chosen.name} does not take constraints; use solver='auto', or leave the constraints out")

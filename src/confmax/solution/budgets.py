@@ -239,7 +239,7 @@ def _searched(
     if not is_alone:
         blended = task.mode == "blend"
         method = optimize.choose(
-            "auto", metric, L, L, exact=exact, blended=blended, table=table, limited=limits is not None
+            "auto", metric, L, L, exact=exact, blended=blended, sorts=False, limited=limits is not None
         )
     bound = None
     if is_mean(metric) and not metric.structure.is_linear:
