@@ -42,19 +42,16 @@ class GroupThresholds:
 
     @classmethod
     def of(cls, problem: Problem) -> GroupThresholds | None:
-        """Sort the rows of a ``problem``, in one pass; None for more decisions, and for rows that are not in memory."""
+        """Sort the rows of a ``problem``, in one pass; None where no threshold divides them."""
         oracle = problem.oracle
-        table = oracle.table
-        layout = table.layout
-        K = table.n_classes if layout is None else layout.n_classes
-        M = problem.n_decisions if layout is None else layout.n_decisions
-        if not K == M == 2 or table.decisions.several:
+        if not oracle.table.decides_between_two(problem.n_decisions):
             return None
-        return table.sorting(lambda: cls._of_sorted(problem, layout), None, in_groups=True)
+        return oracle.table.sorting(lambda: cls._of_sorted(problem), None, in_groups=True)
 
     @classmethod
-    def _of_sorted(cls, problem: Problem, layout: Layout | None) -> GroupThresholds:
+    def _of_sorted(cls, problem: Problem) -> GroupThresholds:
         oracle = problem.oracle
+        layout = oracle.table.layout
         parts = []
         shares = oracle.rows.reshape(-1, 2).sum(axis=1).tolist()
         for g, (part, rows) in enumerate(oracle.read_groups("the search of thresholds")):

@@ -196,6 +196,11 @@ class Table:
         """Whether all rows are in memory, in `head`, so that a pass over them takes little time."""
         return isinstance(self.parts, Memory)
 
+    def decides_between_two(self, n_decisions: int) -> bool:
+        """Whether every row, or every row of a group, gets one of two classes, which are all ``n_decisions``."""
+        M = n_decisions if self.layout is None else self.layout.n_decisions
+        return len(self.parts.classes) == M == 2 and not self.decisions.several
+
     # --- what the rows are ----------------------------------------------------------------------------------------
 
     @property
