@@ -45,7 +45,7 @@ from confmax.optimize.mixture import Mixture, constant_rules
 from confmax.optimize.path_query import breadth, lifted
 from confmax.optimize.points import Points, Space
 from confmax.optimize.query import by_differences
-from confmax.optimize.rounding import BINDS, LITTLE, NEWTON_STEPS, OF_TOL, PROGRESS
+from confmax.optimize.rounding import BINDS, NEWTON_STEPS, OF_TOL, PROGRESS
 from confmax.optimize.row_prices import row_bound
 from confmax.optimize.single import Swarm, interchangeable, search
 from confmax.optimize.warm import sample_of
@@ -272,16 +272,14 @@ def _near(problem: Problem, columns: Columns, incumbent: Incumbent, alike: NDArr
         swarm = Swarm.of(problem, space, columns.optimum, columns.queries, alike)
     if swarm is not None:
         gains, answers = (yield from search(problem, swarm, incumbent)) or (gains, answers)
-    several = problem.oracle.table.decisions.several
-    if not exact and not (several and incumbent.single_loss() <= LITTLE):
-        # the best rules for the labels may lie far from those that the model generates. Where rows get several labels,
-        # rules that are better by less on the tuning rows are no better on others
+    if not exact and not incumbent.single_loss() <= problem.small_loss:
+        # the best rules for the labels may lie far from those that the model generates
         best = incumbent.single
         gains = Gains.concatenate([gains, best.atoms[0]])
         answers = Confusion.concatenate([answers, Confusion.stack([best.confusion])])
         for step in improved(problem, gains, answers, incumbent, alike):
             yield step
-            if several and incumbent.single_loss() <= LITTLE:
+            if incumbent.single_loss() <= problem.small_loss:
                 return
 
 

@@ -99,7 +99,7 @@ class Problem:
     spent on it alone: a blend has none, even if its share of the model is one. ``wants_single`` says the same of the
     best single rule that keeps all limits, and ``refines`` that a good one is among the ``starts``, so that the search
     for better ones need not be wide. ``worth`` is what a single rule may lose and yet be preferred to a draw: infinite
-    where it alone is wanted, zero where a draw is.
+    where it alone is wanted, zero where a draw is. On labels, one that loses at most ``small_loss`` is not improved.
     """
 
     metric: Metric
@@ -114,6 +114,7 @@ class Problem:
     wants_single: bool = False
     refines: bool = False
     worth: float = math.inf
+    small_loss: float = -math.inf
 
     def ratios(self) -> Ratios | None:
         """Return the ratios that the metric sums, None where they are not known."""

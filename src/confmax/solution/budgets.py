@@ -30,6 +30,7 @@ from confmax.optimize.estimate import Estimate
 from confmax.optimize.given import GivenRule
 from confmax.optimize.label_thresholds import best_of_labels
 from confmax.optimize.path_query import first_gains
+from confmax.optimize.rounding import LITTLE
 from confmax.oracle import CountingOracle
 from confmax.rule.labels import LabelRule
 from confmax.solution.label_task import LabelTask
@@ -256,7 +257,10 @@ def _searched(
     answers = oracle.maximize(gains)
     rules = tuple(Mixture.single(gains[k], answers[k]) for k in range(len(gains)))
     allowed = optimize.passes_allowed(method, table.n_rows) if plan.max_passes is None else plan.max_passes
-    problem = Problem(metric, oracle, L, rules, allowed, plan.tol, limits=limits, certify=exact or is_alone)
+    # single rules that are better by less on the tuning rows are no better on others
+    problem = Problem(
+        metric, oracle, L, rules, allowed, plan.tol, limits=limits, certify=exact or is_alone, small_loss=LITTLE
+    )
     if limits is not None and plan.randomized is not True:
         problem = replace(problem, wants_single=True, worth=worth_of_single(problem, plan.randomized))
     outcome = optimize.run(method, problem, plan.callback)
