@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 CONSTANT_CELLS = 1 << 24  # of all constant rules together
 MATRICES_CELLS = 1 << 27  # of their matrices
+NO_CLASS = np.zeros(0, dtype=np.bool_)  # is barred
 # how far a slack may change
 ROUNDED = SINGULAR
 INTERIOR = HALF_DIGITS  # a weight that an interior point leaves behind
@@ -62,7 +63,7 @@ class Mixture:
         *,
         matrix: bool,
         decisions: Decisions = ONE,
-        barred: NDArray[np.bool_] | None = None,
+        barred: NDArray[np.bool_] = NO_CLASS,
     ) -> Mixture:
         """Return the rule that draws every decision with the same probability.
 
@@ -71,11 +72,9 @@ class Mixture:
         says whether to compute the whole matrix. Classes that are ``barred`` (K,) are left out. Raise a ValueError if
         that takes too many numbers.
         """
-        gains, confusions = constant_rules(rows, n_decisions, matrix=matrix, decisions=decisions, barred=barred)
-        if decisions.several or len(gains) < n_decisions:
+        gains, confusions, mean = _constants(rows, n_decisions, decisions, barred, matrix=matrix)
+        if mean is None:
             return cls.drawn(gains, confusions, np.ones(len(gains)))
-        # the mean of all constant rules is known exactly; an average of the parts would round it
-        mean = Confusion.uniform(rows, n_decisions, matrix=matrix)
         return cls(_members(gains), np.full(n_decisions, 1 / n_decisions), mean, _members(confusions))
 
     @classmethod
@@ -196,7 +195,7 @@ def constant_rules(
     matrix: bool,
     layout: Layout | None = None,
     decisions: Decisions = ONE,
-    barred: NDArray[np.bool_] | None = None,
+    barred: NDArray[np.bool_] = NO_CLASS,
 ) -> tuple[Gains, Confusion]:
     """Return gains and confusions (M) of the rules that decide the same for every row, without a scan.
 
@@ -204,12 +203,18 @@ def constant_rules(
     decision for all, all of them decide the same. Of several labels, every row gets the same `_constant_labels`.
     Classes that are ``barred`` (K,) are decided by none. Raise a ValueError if they take too many numbers.
     """
-    K = len(rows)
-    barred = np.zeros(K, dtype=np.bool_) if barred is None else barred
     if layout is not None:
         return _constant_in_groups(rows, layout, barred, matrix=matrix)
+    return _constants(rows, n_decisions, decisions, barred, matrix=matrix)[:2]
+
+
+def _constants(
+    rows: Array, n_decisions: int, decisions: Decisions, barred: NDArray[np.bool_], *, matrix: bool
+) -> tuple[Gains, Confusion, Confusion | None]:
+    """Return `constant_rules` without groups, and their mean; None where an average of the confusions is no worse."""
+    K = len(rows)
     if decisions.several:
-        return _constant_labels(rows, decisions, np.flatnonzero(~barred))
+        return *_constant_labels(rows, decisions, np.delete(np.arange(K), np.flatnonzero(barred))), None
     cells, most = (K * n_decisions**2, MATRICES_CELLS) if matrix else (K * n_decisions, CONSTANT_CELLS)
     if cells > most:
         way_out = "solver='frank_wolfe'" if matrix else "balanced_accuracy or h_mean"
@@ -220,7 +225,9 @@ def constant_rules(
     decided = np.delete(np.eye(n_decisions), np.flatnonzero(barred), axis=0)
     full = decided[:, None, :] * rows[:, None] if matrix else None
     confusions = Confusion(rows, decided[:, :K] * rows, decided * rows.sum(), full)
-    return Gains.reduced(np.zeros((len(decided), K)), decided), confusions
+    # an average would round it
+    mean = None if barred.any() else Confusion.uniform(rows, n_decisions, matrix=matrix)
+    return Gains.reduced(np.zeros((len(decided), K)), decided), confusions, mean
 
 
 def _constant_labels(rows: Array, decisions: Decisions, present: NDArray[np.intp]) -> tuple[Gains, Confusion]:
