@@ -66,8 +66,7 @@ class Frontier:
         The level that was asked for.
     on_labels : Curve or None
         What the rules are worth on the labels of the rows that tuned them, with intervals; None without labels. New
-        rows say more: see `on`. Of rows that lie in parts, rules of several labels have no intervals, and rules of one
-        class no curve.
+        rows say more: see `on`.
 
     Examples
     --------
