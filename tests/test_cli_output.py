@@ -181,3 +181,12 @@ def test_a_write_that_fails_is_one_sentence_with_the_path(name):
         said = refusal(*command, "out.csv")
     assert said == "error: out.csv cannot be written (File too large); choose another place\n"
     assert everything() == before
+
+
+def test_a_file_that_is_named_like_a_folder_is_not_replaced():
+    RULE.save("r.json")
+    Path("kept.csv").write_text("mine\n")
+    before = everything()
+    said = refusal("apply", "r.json", "small.csv", "-o", "kept.csv/")
+    assert "kept.csv/ is named like a folder, and kept.csv is a file; leave the / out" in said
+    assert everything() == before

@@ -94,6 +94,8 @@ class _Output(_Input):
         path = super().convert(value, param, ctx)
         if isinstance(path, Address):
             raise click.BadParameter(f"{path} is not on this machine, where results are written; name a file here")
+        if str(value).endswith("/") and path.is_file():
+            raise click.BadParameter(f"{value} is named like a folder, and {path} is a file; leave the / out")
         # as a path like any other: `places` writes to a stream of this process in place
         return Path("/dev/stdout") if path == STANDARD else path
 
