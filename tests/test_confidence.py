@@ -464,3 +464,15 @@ def test_a_limit_that_is_hardly_met_names_no_number_of_rows():
         (one,) = found.constraints
         told = replace(found, constraints=(replace(one, rows_needed=needed),)).guarantee
         assert words in told and "369" not in told
+
+
+def test_a_precision_is_sure_beside_a_coverage():
+    """The coverage counts what is decided, too, and has no class."""
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet(np.ones(3), 900)
+    y = (P.cumsum(axis=1) > rng.random((900, 1))).argmax(axis=1)
+    limits = ["precision[1] >= 0.5", "coverage >= 0.7"]
+    found = confmax.maximize("accuracy", P, y, abstain=True, constraints=limits, confidence=0.8)
+    assert all(one.assured for one in found.constraints)
+    decided = found.predict(P)
+    assert (decided != found.rule.abstain).mean() >= 0.7 and (y[decided == 1] == 1).mean() >= 0.5

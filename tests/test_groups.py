@@ -455,3 +455,17 @@ def test_one_group_is_no_group():
         assert alone.value == pytest.approx(plain.value, abs=1e-6 if not settings else 0.01)
         if not settings:
             np.testing.assert_array_equal(alone.predict(P, group=np.zeros(400)), plain.predict(P))
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_a_class_is_limited_beside_groups_of_which_no_class_is(K):
+    """The blend has a share of the model for every group."""
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet(np.ones(K), 600)
+    y = (P.cumsum(axis=1) > rng.random((600, 1))).argmax(axis=1)
+    group = np.array(["a", "b"])[random_groups(rng, 600, 2)]
+    limits = ["recall[1] >= 0.4", "min(accuracy | group) >= 0.3"]
+    found = confmax.maximize("accuracy", P, y, group=group, constraints=limits)
+    decided = found.predict(P, group=group)
+    assert found.feasible and (decided[y == 1] == 1).mean() >= 0.35
+    assert min((decided == y)[group == g].mean() for g in "ab") >= 0.3

@@ -254,7 +254,9 @@ def test_an_array_of_groups_never_meets_rows_in_another_order(tmp_path):
     rule = confmax.maximize("accuracy", P, y, group=group, constraints="difference(rate[0] | group) <= 0.05").rule
     pq.write_table(pa.table({f"p{k}": P[:, k] for k in range(3)}), tmp_path / "t.parquet")
     opened = confmax.open_table(tmp_path / "t.parquet", columns=["p0", "p1", "p2"])
-    with pytest.raises(ValueError, match="group= needs all rows in memory, and these lie in parts; pass an array"):
+    with pytest.raises(
+        ValueError, match="a rule that decides by groups needs all rows in memory, and these lie in parts"
+    ):
         confmax.shift.detect(opened, rule, group=group)
     shares = np.column_stack([group == "a", group == "b"]).astype(float)
     with pytest.raises(ValueError, match="group_proba= needs all rows in memory, and these lie in parts"):

@@ -63,7 +63,9 @@ def test_groups_of_new_rows_are_known(by_groups):
             confmax.shift.detect(P, by_groups, **given)
     with pytest.raises(ValueError, match=r"decides all groups alike.*leave `?group"):
         confmax.shift.detect(P, confmax.maximize("accuracy", P, y), group=group)
-    with pytest.raises(ValueError, match="group= needs all rows in memory, and these lie in parts; pass an array"):
+    with pytest.raises(
+        ValueError, match="a rule that decides by groups needs all rows in memory, and these lie in parts"
+    ):
         confmax.shift.detect(cut(P, at=(100,)), by_groups, group=group)
     with pytest.raises(ValueError, match=r"which rows are of which group is not known; check a rule .* with group="):
         confmax.shift.detect(P, replace(by_groups.rule, groups_known=False))

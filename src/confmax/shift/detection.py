@@ -293,6 +293,8 @@ def _with_groups(rule: DecisionRule, raw: Table, group: ArrayLike | None) -> Tab
             "this rule decides by the probabilities of groups, and which rows are of which group is not known; check a "
             "rule that was tuned with group="
         )
+    if rule.groups:
+        raw.refuse_parts("a check of a rule that decides by groups")
     return to_decide(rule, raw, group)
 
 

@@ -345,9 +345,10 @@ def _tested(found: Solution, task: Task, apart: Separated, side: Table) -> Solut
     never = _never_decided(found.rule, limits)
     for one, outcome in zip(limits.constraints, values, strict=True):
         parts: Sequence[Any] = outcome.parts
-        if one.is_floor and one.metric.formula.side == "decided" and not one.across.compares:
+        place = one.metric.class_place
+        if one.is_floor and place is not None and one.metric.formula.side == "decided" and not one.across.compares:
             # no row can be one of those whose share the precision is
-            parts = [part for part, none in zip(parts, never[:, one.metric.class_place], strict=True) if not none]
+            parts = [part for part, none in zip(parts, never[:, place], strict=True) if not none]
         shares = [part.label_value or 0.0 for part in parts]
         sizes = [part.label_rows or 0 for part in parts]
         passes = one.across.passes(one.stated, shares, sizes, confidence)

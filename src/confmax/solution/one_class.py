@@ -138,12 +138,15 @@ def kept_on_labels(problem: Problem, outcome: Outcome, solution: Tuned) -> OnLab
     about = [one for one in limits.constraints if one.metric.class_place is not None]
     k = replace(limits, constraints=tuple(about)).only_class
     abstains = problem.n_decisions != table.n_classes
-    if k is None or abstains or not table.has_labels or problem.oracle.model_share == 0.0:
+    if k is None or abstains or not table.has_labels:
         return None
     return table.sorting(lambda: _kept_on_labels(problem, outcome, solution, limits, k), None)
 
 
 def _kept_on_labels(problem: Problem, outcome: Outcome, solution: Tuned, limits: Limits, k: int) -> OnLabels | None:
+    # groups side by side have shares of their own, and their rows are not compared with each other
+    if problem.oracle.model_share == 0.0:
+        return None
     table = problem.oracle.table
     about = [one for one in limits.constraints if one.metric.class_place is not None]
     of_one = class_of(problem.metric, limits, table.n_classes) is not None

@@ -340,11 +340,15 @@ class Table:
 
     def with_groups(self, groups: Any, what: str = "group=") -> Table:
         """Return the table with the ``groups`` of its rows; ValueError, which names ``what``, for rows elsewhere."""
-        if not self.as_given:
-            raise ValueError(f"{what} needs all rows in memory, and these lie in parts; pass an array or a frame")
+        self.refuse_parts(what)
         raw = self.head.raw
         raw = None if raw is None else replace(raw, groups=groups)
         return replace(self, parts=Memory(replace(self.head, groups=groups, raw=raw)))
+
+    def refuse_parts(self, what: str) -> None:
+        """Refuse, by a ValueError, rows that were read in parts: ``what`` needs them in the order that was given."""
+        if not self.as_given:
+            raise ValueError(f"{what} needs all rows in memory, and these lie in parts; pass an array or a frame")
 
     def side_by_side(self, n_further: int = 0) -> Table:
         """Return the table with the groups of its rows side by side, and ``n_further`` decisions beyond the classes."""
