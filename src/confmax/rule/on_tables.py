@@ -1,4 +1,4 @@
-"""What a rule decides on tables of the library, and the exact confusion of that, before any draw."""
+"""What a rule decides on checked tables, and its exact confusion there, before any draw."""
 
 from __future__ import annotations
 

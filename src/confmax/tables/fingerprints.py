@@ -19,7 +19,7 @@ mixed with the place of the row's class among the sorted names of the classes. I
 nor columns.
 
 This module defines the hash in NumPy. The compiled kernels have the form that scans of a table use, and
-`tensor/hashes.py` that of tensors. The tests compare all of them with whole numbers in Python.
+`tensor/rows.py` that of tensors. The tests compare all of them with whole numbers in Python.
 """
 
 from __future__ import annotations
