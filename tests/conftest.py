@@ -92,3 +92,9 @@ def small_samples(monkeypatch):
     sizes = {"SAMPLE_CELLS": 4000, "SAMPLE_CELLS_UNLABELLED": 4000, "SAMPLE_ROWS": 100, "ROWS_PER_CLASS": 10}
     for name, value in sizes.items():
         monkeypatch.setattr(table, name, value)
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Rows that stream are cut into parts of 400 rows of three classes."""
+    monkeypatch.setattr("confmax.tables.partitioned.files.PART_CELLS", 1200)

@@ -25,27 +25,20 @@ from tests.stream_helpers import (
     W,
     Y,
     arrays,
+    csv,
+    ds,
+    feather,
     lazy,
     opened,
+    pa,
     pandas,
     polars,
+    pq,
     relation,
     slices,
 )
 
-pa = pytest.importorskip("pyarrow")
-ds = pytest.importorskip("pyarrow.dataset")
-pq = pytest.importorskip("pyarrow.parquet")
-csv = pytest.importorskip("pyarrow.csv")
-feather = pytest.importorskip("pyarrow.feather")
-
 pytestmark = pytest.mark.usefixtures("inside", "small_parts")
-
-
-@pytest.fixture
-def small_parts(monkeypatch):
-    """Parts of 400 rows."""
-    monkeypatch.setattr("confmax.tables.partitioned.files.PART_CELLS", 1200)
 
 
 @pytest.mark.parametrize("way", WAYS)

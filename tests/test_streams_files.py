@@ -20,25 +20,16 @@ from tests.stream_helpers import (
     P,
     W,
     arrays,
+    csv,
+    feather,
     frames,
     lazy,
     polars,
+    pq,
     slices,
 )
 
-pa = pytest.importorskip("pyarrow")
-ds = pytest.importorskip("pyarrow.dataset")
-pq = pytest.importorskip("pyarrow.parquet")
-csv = pytest.importorskip("pyarrow.csv")
-feather = pytest.importorskip("pyarrow.feather")
-
 pytestmark = pytest.mark.usefixtures("inside", "small_parts")
-
-
-@pytest.fixture
-def small_parts(monkeypatch):
-    """Parts of 400 rows."""
-    monkeypatch.setattr("confmax.tables.partitioned.files.PART_CELLS", 1200)
 
 
 def test_folders_patterns_and_lists():

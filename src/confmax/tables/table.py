@@ -423,9 +423,8 @@ class Table:
     def sorting(self, work: Callable[[], T], otherwise: T, *, in_groups: bool = False) -> T:
         """Return what ``work`` returns, which compares all rows in one place; ``otherwise`` where they are in parts.
 
-        Groups side by side are not compared with each other; ``in_groups`` the rows of every group are, or all rows
-        without groups. Several labels of a sparse table are then decided by what it stores, and a dense copy would be
-        calibrated elsewhere.
+        Rows of groups that lie side by side are not in one place. With ``in_groups``, ``work`` compares the rows of
+        each group alone. Several labels must be an array: a dense copy of sparse ones would be calibrated elsewhere.
         """
         if in_groups:
             here = self.layout is None or not self.layout.shared
